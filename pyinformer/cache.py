@@ -36,11 +36,6 @@ from pyinformer.informer import (
     Recording,
     Registration,
     Scope,
-    TypedEvent,
-    TypedEventHandler,
-    TypedEventStream,
-    TypedInformer,
-    UnreadableEventFunction,
 )
 from pyinformer.reflector import (
     Lineage,
@@ -57,9 +52,7 @@ from pyinformer.store import (
     DecodedObjects,
     Indexer,
     IndexFunction,
-    Models,
     SharedObject,
-    TypedLister,
 )
 from pyinformer.transport import ListWatch
 
@@ -93,7 +86,6 @@ __all__ = [
     "ListWatch",
     "LogStream",
     "MassDeletePolicy",
-    "Models",
     "ObjectList",
     "OwnerReference",
     "RealFIFO",
@@ -106,12 +98,6 @@ __all__ = [
     "Sink",
     "StaleObject",
     "Transform",
-    "TypedEvent",
-    "TypedEventHandler",
-    "TypedEventStream",
-    "TypedInformer",
-    "TypedLister",
-    "UnreadableEventFunction",
     "VersionOrder",
     "WatchListMemory",
 ]

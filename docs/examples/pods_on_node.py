@@ -14,12 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 
 import pyinformer
-from pyinformer.blocking import BlockingInformerFactory, BlockingTypedInformer
-
-
-class Metadata(msgspec.Struct, frozen=True):
-    name: str
-    namespace: str
+from pyinformer.blocking import BlockingInformer, BlockingInformerFactory
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -27,11 +22,10 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Pod(msgspec.Struct, frozen=True):
-    metadata: Metadata
     status: Status = Status()
 
 
-def follow(factory: BlockingInformerFactory) -> BlockingTypedInformer[Pod]:
+def follow(factory: BlockingInformerFactory) -> BlockingInformer[Pod]:
     pods = factory.informer("v1", "pods", model=Pod)
     pods.add_index("node", "spec.nodeName")
     factory.start()
@@ -39,17 +33,16 @@ def follow(factory: BlockingInformerFactory) -> BlockingTypedInformer[Pod]:
     return pods
 
 
-def page(pods: BlockingTypedInformer[Pod], node: str) -> str:
+def page(pods: BlockingInformer[Pod], node: str) -> str:
     found = sorted(
-        f"{pod.metadata.namespace}/{pod.metadata.name}: {pod.status.phase}"
-        for pod in pods.lister.by_index("node", node)
+        f"{pod.key}: {pod.view.status.phase}" for pod in pods.lister.by_index("node", node)
     )
     items = "".join(f"<li>{escape(line)}</li>" for line in found)
     note = pods.lister.staleness  # empty while the cache follows the server
     return f"<h1>{escape(node)}</h1><ul>{items}</ul><p>{escape(note)}</p>"
 
 
-def web_server(pods: BlockingTypedInformer[Pod], *, port: int = 8000) -> ThreadingHTTPServer:
+def web_server(pods: BlockingInformer[Pod], *, port: int = 8000) -> ThreadingHTTPServer:
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = page(pods, self.path.strip("/")).encode()

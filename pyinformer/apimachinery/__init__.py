@@ -63,6 +63,7 @@ from pyinformer.apimachinery._label_selector import (
     LabelSelector,
     Selector,
 )
+from pyinformer.apimachinery._late_models import check_view_or_model
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._model_parts import check_parts
 from pyinformer.apimachinery._models import (
@@ -94,7 +95,7 @@ from pyinformer.apimachinery._resource_version import (
 from pyinformer.apimachinery._roles import Access, check_role_name, roles_yaml
 from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
-from pyinformer.apimachinery._view import View, check_view
+from pyinformer.apimachinery._view import View, check_view, is_view
 from pyinformer.apimachinery._wire import view_path
 from pyinformer.apimachinery._zstd import check_compressor, has_compressor
 
@@ -191,6 +192,7 @@ __all__ = [
     "check_text",
     "check_type",
     "check_view",
+    "check_view_or_model",
     "check_written_names",
     "compare_resource_versions",
     "complaint_of",
@@ -209,6 +211,7 @@ __all__ = [
     "is_built_in_cluster_scoped",
     "is_namespace_name",
     "is_object_name",
+    "is_view",
     "json_as_yaml",
     "json_for_yaml",
     "key_in",

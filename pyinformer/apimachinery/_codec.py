@@ -8,7 +8,7 @@ prove goes to the slow path, which rebuilds the object field by field.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final, Generic, cast, final
+from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 from msgspec import Raw, ValidationError
 
@@ -42,10 +42,12 @@ from pyinformer.apimachinery._keys import (
     GroupVersionKind,
     GroupVersionResource,
 )
+from pyinformer.apimachinery._late_models import late_model
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._metadata_object import PARTIAL_HEAD, MetadataSharer
 from pyinformer.apimachinery._object import KubeObject, V
 from pyinformer.apimachinery._transform import Transform, apply_transform
+from pyinformer.apimachinery._view import is_view
 from pyinformer.apimachinery._wire import (
     WireMeta,
     decode_labels,
@@ -90,13 +92,22 @@ _MAX_NAMESPACES = 65_536
 _MAX_NAMESPACE_LENGTH = 63  # of a DNS label, so at most 4 MiB are kept
 
 
+def _builder_of(model: type) -> Callable[[Any], Any]:
+    """Return what makes the view of an object from its decoded struct."""
+    if is_view(model):
+        return view_builder(model)
+    late = late_model(model)
+    return lambda _wire: late
+
+
 @final
 class ObjectCodec(Generic[V]):
     """Decodes the objects of one resource, whose kind and shape it learns from the first one.
 
     Args:
         resource: the resource whose objects these are.
-        view: the view of each object, checked by `check_view`, or None.
+        view: what an object is decoded to: a View at once, another model when it is read; checked
+            by `check_view_or_model`. None for neither.
         strip_managed_fields: leave `metadata.managedFields` out of what is kept.
         compact: keep bodies compressed; needs a compressor (`has_compressor`).
         transform: the user's change to each object before it is kept.
@@ -134,12 +145,12 @@ class ObjectCodec(Generic[V]):
         self._metadata_only = metadata_only
         self._on_problem = on_problem
         self._on_large = on_large
-        self._view = cast("type[View] | None", view)
+        self._view: type[View] | None = view if is_view(view) else None
         self._is_settled = False  # whether gvk is from an object, not guessed from a list's kind
         self._decode_any = wire_decoder(self._view)
         self._decode_wire = self._decode_any
         self._decode_tail = self._decode_any  # until the kind is known; no head is known before
-        self._build_view = None if view is None else view_builder(cast("Any", view))
+        self._build_view = None if view is None else _builder_of(view)
         sizes = {} if share_labels else {"max_entries": 1}
         is_flat = resource.group in _FLAT_GROUPS
         self._counted_bytes = sys.maxsize if is_flat else 2 * MAX_DEPTH  # a level takes two bytes

@@ -40,7 +40,6 @@ from pyinformer.apimachinery._model_parts import (
     unreadable_model,
 )
 from pyinformer.apimachinery._object import KubeObject, converts_itself
-from pyinformer.apimachinery._view import View
 from pyinformer.errors import (
     InvalidModelError,
     InvalidObjectError,
@@ -159,7 +158,7 @@ def _writes_itself(kind: Any) -> bool:  # noqa: ANN401 - a pydantic model
     return any("model_dump" in vars(one) and "pydantic" not in one.__module__ for one in kind.mro())
 
 
-def decode_model(obj: KubeObject[View | None], model: type[M]) -> M:
+def decode_model(obj: KubeObject[object], model: type[M]) -> M:
     """Decode an object into a model of the caller's own.
 
     Raises:

@@ -7,6 +7,7 @@ Nothing in it is tracked by the garbage collector, so a large cache costs the co
 from __future__ import annotations
 
 import importlib
+from abc import abstractmethod
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import (
@@ -50,7 +51,6 @@ from pyinformer.apimachinery._model_parts import (
 )
 from pyinformer.apimachinery._paths import compile_path
 from pyinformer.apimachinery._redact import hides_content
-from pyinformer.apimachinery._view import View
 from pyinformer.errors import (
     FieldNotFoundError,
     FrozenObjectError,
@@ -62,8 +62,8 @@ from pyinformer.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-V = TypeVar("V", bound=View | None, default=None, covariant=True)
-"""The view of an object: a subclass of View, or None without a view."""
+V = TypeVar("V", default=None, covariant=True)
+"""What an object is decoded to: a subclass of View, another model, or None."""
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -79,6 +79,24 @@ class _Annotated(Struct, frozen=True, gc=False):
 
 
 _decode_annotated = null_as_absent(_Annotated)
+
+
+class LateView:
+    """What an object has in place of a view that is decoded when it is read."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def read(self, obj: KubeObject[Any]) -> object:
+        """Return the view of an object.
+
+        Args:
+            obj: the object that has this in place of its view.
+
+        Raises:
+            ModelMismatchError: it does not fit the model.
+        """
+        raise NotImplementedError
 
 
 @final
@@ -104,14 +122,21 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
 
     @property
     def view(self) -> V:
-        """The view, decoded when the object arrived and shared; None without one.
+        """The object as the `model=` of its informer; None without one.
+
+        A View was decoded when the object arrived. Any other model is decoded at the first read
+        and shared by all readers if none of them can change it; else each read returns a new one.
 
         Raises:
             InvalidObjectError: this object does not fit the view.
+            ModelMismatchError: it does not fit the model.
         """
-        if self.problem and self._view is None:
+        view = self._view
+        if isinstance(view, LateView):
+            return cast("V", view.read(self))
+        if view is None and self.problem:
             raise InvalidObjectError(self._what, self.problem)
-        return self._view
+        return view
 
     @property
     def annotations(self) -> Mapping[str, str]:
@@ -200,7 +225,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             shown = f"does not fit {name}: {_reason_of(error, words='standard')}"
             raise InvalidObjectError(self._what, reason, shown=shown) from cause_of(error)
 
-    def same_content(self, other: KubeObject[View | None]) -> bool:
+    def same_content(self, other: KubeObject[object]) -> bool:
         """Return whether both bodies have the same content, whatever their resource versions.
 
         A body that cannot be decoded is the same only as one of the same bytes.
@@ -258,6 +283,8 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
 
 stored_body: Final[Any] = KubeObject.__dict__["raw"]
 """Reads and writes the field of a record, whatever a subclass makes of its name."""
+stored_view: Final[Any] = KubeObject.__dict__["_view"]
+"""The same of its view."""
 
 
 @final

@@ -7,7 +7,7 @@ or would be tracked by the garbage collector.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 from msgspec import Struct, StructMeta
@@ -69,6 +69,11 @@ _IMMUTABLE = (
 )
 
 
+def is_view(model: object) -> TypeGuard[type[View]]:
+    """Return whether a model is a View, which is decoded when an object arrives."""
+    return isinstance(model, type) and issubclass(model, View)
+
+
 def check_view(view: type[View]) -> None:
     """Refuse a view that cannot be decoded, or that a reader could change.
 
@@ -76,7 +81,7 @@ def check_view(view: type[View]) -> None:
         InvalidTypeError: naming the field and what to use instead.
     """
     name = getattr(view, "__name__", repr(view))
-    if not (isinstance(view, type) and issubclass(view, View)):
+    if not is_view(view):
         raise _invalid(name, "it must be a subclass of pyinformer.View")
     try:
         info = msginspect.type_info(view)

@@ -19,7 +19,6 @@ from pyinformer._printable import printable
 from pyinformer.apimachinery import (
     KubeObject,
     ObjectMeta,
-    View,
     older,
     resource_version_is_well_formed,
 )
@@ -129,7 +128,7 @@ class Comparison:
         position: the resource version whose changes, and no later ones, are in `held`.
     """
 
-    def __init__(self, held: dict[str, KubeObject[View | None]], position: str) -> None:
+    def __init__(self, held: dict[str, KubeObject[object]], position: str) -> None:
         self.checked: int = 0
         """How many objects were listed."""
         self.counts: dict[MismatchKind, int] = {"missing": 0, "phantom": 0, "stale": 0}
@@ -157,7 +156,7 @@ class Comparison:
         """Whether something differs so far; meant for the end of the list, before `settle`."""
         return bool(self._candidates or self._unseen)
 
-    def settle(self, current: Callable[[str], KubeObject[View | None] | None]) -> Iterator[None]:
+    def settle(self, current: Callable[[str], KubeObject[object] | None]) -> Iterator[None]:
         """Confirm the differences in short steps, when everything was listed.
 
         Args:

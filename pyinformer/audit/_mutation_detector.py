@@ -29,7 +29,6 @@ from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeEr
 from pyinformer.tasks import check_plain, loop_time, spread
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import View
     from pyinformer.audit._mutation import CacheMutation
     from pyinformer.audit._mutation_ledger import SharedValue, ValueSource
 
@@ -74,7 +73,7 @@ class WatchedValue:
 
     __slots__ = ("_get", "_is_derived", "digest", "name", "record")
 
-    def __init__(self, name: str, record: KubeObject[View | None], value: object) -> None:
+    def __init__(self, name: str, record: KubeObject[object], value: object) -> None:
         self.name = name
         self.record = record
         self.digest = digest_of(value)
@@ -233,7 +232,7 @@ class MutationDetector:
         if session is not None:
             session.join(self)
 
-    def watch(self, obj: KubeObject[View | None], value: object, *, name: str) -> None:
+    def watch(self, obj: KubeObject[object], value: object, *, name: str) -> None:
         """Report when a value that was made from an object is changed.
 
         The sweeps of the informers that use this detector check it, and so does `verify`.

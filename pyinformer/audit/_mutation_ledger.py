@@ -19,7 +19,7 @@ from pyinformer.audit._mutation import CacheMutation, MutatedPath, digest_of, mu
 from pyinformer.tasks import error_text, refuse_awaitable
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import KubeObject, View
+    from pyinformer.apimachinery import KubeObject
 
 _log = get_logger(__name__)
 
@@ -39,7 +39,7 @@ class SharedValue(Protocol):
         ...
 
     @property
-    def record(self) -> KubeObject[View | None]:
+    def record(self) -> KubeObject[object]:
         """The object that it was made from."""
         ...
 

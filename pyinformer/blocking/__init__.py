@@ -20,7 +20,6 @@ from pyinformer.blocking._object_list import BlockingObjectList
 from pyinformer.blocking._recording import BlockingRecording
 from pyinformer.blocking._runner import Runner, run_in_thread
 from pyinformer.blocking._task_calls import run_with_cluster as run_with_cluster
-from pyinformer.blocking._typed_informer import BlockingTypedEventStream, BlockingTypedInformer
 
 __all__ = [
     "BlockingCluster",
@@ -31,8 +30,6 @@ __all__ = [
     "BlockingObjectList",
     "BlockingRecording",
     "BlockingRegistration",
-    "BlockingTypedEventStream",
-    "BlockingTypedInformer",
     "Runner",
     "create_or_update",
     "finalizer",

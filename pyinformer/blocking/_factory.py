@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, final, overload
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, final
 
 from pyinformer._call_site import call_site, calling_from
 from pyinformer.apimachinery import V, check_type
@@ -18,20 +18,11 @@ from pyinformer.blocking._proxy import (
     documented_as,
     on_loop,
     synchronous,
-    with_arguments_of,
 )
-from pyinformer.blocking._typed_informer import BlockingTypedInformer
-from pyinformer.informer import (
-    InformerOptions,
-    SharedInformer,
-    SharedInformerFactory,
-    TypedInformer,
-)
+from pyinformer.informer import InformerOptions, SharedInformer, SharedInformerFactory
 
 if TYPE_CHECKING:
     from pyinformer.blocking._proxy import LoopCalls
-
-M = TypeVar("M")
 
 
 @final
@@ -50,8 +41,8 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         self._proxies: dict[SharedInformer[Any], BlockingInformer[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
 
-    @overload
-    def informer(  # type: ignore[overload-overlap]  # a view is a model, and comes first
+    @documented_as(SharedInformerFactory.informer)
+    def informer(
         self,
         api_version: str,
         plural: str,
@@ -59,35 +50,17 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         model: type[V] | None = None,
         private: bool = False,
         **options: Unpack[InformerOptions],
-    ) -> BlockingInformer[V]: ...
-    @overload
-    def informer(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        model: type[M],
-        private: bool = False,
-        **options: Unpack[InformerOptions],
-    ) -> BlockingTypedInformer[M]: ...
-    @with_arguments_of(SharedInformerFactory.informer)
-    @documented_as(SharedInformerFactory.informer)
-    def informer(
-        self, *args: Any, **kwargs: Any
-    ) -> BlockingInformer[Any] | BlockingTypedInformer[Any]:
+    ) -> BlockingInformer[V]:
         """Return the informer of a resource in a scope, and make it if there is none yet."""
         site = call_site()
 
-        def make() -> SharedInformer[Any] | TypedInformer[Any]:
+        def make() -> SharedInformer[V]:
             with calling_from(site):  # on the loop: Ctrl-C in the calling thread could not undo it
-                made: SharedInformer[Any] | TypedInformer[Any]
-                made = self.asynchronous.informer(*args, **kwargs)
-                return made
+                return self.asynchronous.informer(
+                    api_version, plural, model=model, private=private, **options
+                )
 
-        made = self._thread.do(make)
-        if isinstance(made, SharedInformer):
-            return self._proxy_of(made)
-        return BlockingTypedInformer(self._thread, made, self._proxy_of(made.informer))
+        return self._proxy_of(self._thread.do(make))
 
     def _proxy_of(self, informer: SharedInformer[Any]) -> BlockingInformer[Any]:
         return self._proxies.setdefault(informer, BlockingInformer(self._thread, informer))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from pyinformer.apimachinery import KubeObject, View, check_type
+from pyinformer.apimachinery import KubeObject, check_type
 from pyinformer.blocking._calls import pause_between_attempts
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._proxy import documented_as, with_arguments_of
@@ -76,7 +76,7 @@ def retry_on_conflict(
 @contextmanager
 @documented_as(finalizer_on)
 def finalizer(
-    cluster: BlockingCluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
+    cluster: BlockingCluster, obj: KubeObject[object] | None, name: str, *, add: bool = True
 ) -> Iterator[FinalizerContext]:
     """Do the same in a thread."""
     held = _begin(cluster, obj, name, add=add)

@@ -35,7 +35,6 @@ from pyinformer.apimachinery import (
     JSONObject,
     JSONValue,
     KubeObject,
-    View,
     null_as_absent,
 )
 from pyinformer.cluster._patches import identity_field, same
@@ -183,7 +182,7 @@ class ApplyCache:
         self,
         identity: ApplyKey,
         desired: JSONObject,
-        current: KubeObject[View | None],
+        current: KubeObject[object],
         *,
         term: object = None,
     ) -> bool:

@@ -24,7 +24,6 @@ from pyinformer.apimachinery import (
     JSONValue,
     KubeObject,
     ObjectMeta,
-    View,
     check_written_names,
     converts_itself,
 )
@@ -56,7 +55,7 @@ class ClientModel(Protocol):
 Model: TypeAlias = Struct | DataclassModel | PydanticModel | ClientModel
 """A typed object, or a part of one."""
 
-Body: TypeAlias = Mapping[str, JSONValue] | KubeObject[View | None] | Model
+Body: TypeAlias = Mapping[str, JSONValue] | KubeObject[object] | Model
 """An object to be written."""
 
 NO_UNICODE: Final = "must be Unicode; it has half of a surrogate pair, from a file name perhaps"

@@ -20,7 +20,6 @@ from pyinformer.apimachinery import (
     KubeObject,
     LabelSelector,
     Selector,
-    View,
     check_encodable,
     check_integer,
     check_iterable,
@@ -688,7 +687,7 @@ class Cluster(Closable):
 
     async def patch(
         self,
-        obj: KubeObject[View | None] | JSONObject,
+        obj: KubeObject[object] | JSONObject,
         edited: Body,
         *,
         check_uid: bool = True,
@@ -769,7 +768,7 @@ class Cluster(Closable):
 
     async def status(
         self,
-        obj: KubeObject[View | None] | JSONObject,
+        obj: KubeObject[object] | JSONObject,
         status: Body,
         *,
         check_uid: bool = True,
@@ -936,7 +935,7 @@ class Cluster(Closable):
     async def apply_if_changed(
         self,
         desired: Body,
-        current: KubeObject[View | None] | None,
+        current: KubeObject[object] | None,
         *,
         field_manager: str | None = None,
         force: bool = False,
@@ -1230,10 +1229,10 @@ class Cluster(Closable):
 
     async def _original(
         self,
-        obj: KubeObject[View | None] | JSONObject,
+        obj: KubeObject[object] | JSONObject,
         subresource: str = "",
         of: Parent | None = None,
-    ) -> tuple[Target, KubeObject[View | None]]:
+    ) -> tuple[Target, KubeObject[object]]:
         """Return where an object lives, and its record."""
         if is_model(obj):
             reason = f"a {type(obj).__name__} may not know all fields; pass the object itself"
@@ -1247,7 +1246,7 @@ class Cluster(Closable):
     def _read(self, target: Target, raw: bytes) -> KubeObject:
         return self._writes.responses.read(target.resource, raw, subresource=target.subresource)
 
-    def _unsent(self, target: Target, current: KubeObject[View | None]) -> KubeObject:
+    def _unsent(self, target: Target, current: KubeObject[object]) -> KubeObject:
         """Return the object of a write that would change nothing, and count it."""
         self._writes.skipped += 1
         raw = current.raw
@@ -1258,7 +1257,7 @@ class Cluster(Closable):
     async def _patch(
         self,
         target: Target,
-        before: KubeObject[View | None],
+        before: KubeObject[object],
         patch: JSONObject,
         *,
         query: Query,
@@ -1303,7 +1302,7 @@ class Cluster(Closable):
     async def _send_status(
         self,
         target: Target,
-        before: KubeObject[View | None],
+        before: KubeObject[object],
         change: StatusChange,
         *,
         query: Query,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, cast
 
-from pyinformer.apimachinery import JSONObject, KubeObject, View
+from pyinformer.apimachinery import JSONObject, KubeObject
 from pyinformer.cluster._bodies import TOO_DEEP, Body, body_of, encode_body, is_model, whole_body_of
 from pyinformer.cluster._conditions import StatusChange
 from pyinformer.cluster._patches import carry_over, joined_patch, merge_patch, object_patch
@@ -29,7 +29,7 @@ def _within_the_limit(argument: str) -> Iterator[None]:
         raise InvalidArgumentError(argument, TOO_DEEP) from error
 
 
-def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
+def patch_of(before: KubeObject[object], edited: Body) -> JSONObject:
     """Return the patch for an edited object.
 
     Args:
@@ -65,7 +65,7 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
 
 
 def status_change_of(
-    before: KubeObject[View | None], status: Body, *, known: JSONObject | None = None
+    before: KubeObject[object], status: Body, *, known: JSONObject | None = None
 ) -> StatusChange:
     """Return what is new in a status, whether or not the current one fits the model.
 
@@ -98,7 +98,7 @@ def status_change_of(
 
 
 def _edited(
-    before: KubeObject[View | None],
+    before: KubeObject[object],
     whole: JSONObject,
     edited: Body,
     argument: str = "edited",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, KubeObject, View
+from pyinformer.apimachinery import JSONObject, KubeObject
 from pyinformer.tasks import loop_time
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class IneffectivePatches:
     def record(
         self,
         target: Target,
-        before: KubeObject[View | None],
+        before: KubeObject[object],
         patch: JSONObject,
         query: Query,
         found: KubeObject,
@@ -61,7 +61,7 @@ class IneffectivePatches:
         self._known[_digest(target, before, patch, query)] = until
 
     def has(
-        self, target: Target, before: KubeObject[View | None], patch: JSONObject, query: Query
+        self, target: Target, before: KubeObject[object], patch: JSONObject, query: Query
     ) -> bool:
         """Return whether the same patch lately changed nothing in this version of the object."""
         if not (patch and self._known):
@@ -74,9 +74,7 @@ class IneffectivePatches:
         return True
 
 
-def _digest(
-    target: Target, before: KubeObject[View | None], patch: JSONObject, query: Query
-) -> bytes:
+def _digest(target: Target, before: KubeObject[object], patch: JSONObject, query: Query) -> bytes:
     meta = before.metadata
     about = (target.path, meta.uid, meta.resource_version, query, patch)
     return hashlib.blake2b(_canonical(about), digest_size=16).digest()

@@ -26,7 +26,6 @@ from pyinformer.errors import ForbiddenError, InvalidArgumentError, NotFoundErro
 from pyinformer.transport import APIResource
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import View
     from pyinformer.cluster._discovery import Discovery
 
 Parent: TypeAlias = Body | tuple[str, str, str]
@@ -276,7 +275,7 @@ def refuse_metadata_alone(body: JSONObject, argument: str = "obj") -> None:
         raise InvalidArgumentError(argument, reason)
 
 
-def head_of(obj: KubeObject[View | None]) -> JSONObject:
+def head_of(obj: KubeObject[object]) -> JSONObject:
     """Return what identifies an object and its version, without a look at its body."""
     meta = obj.metadata
     place = {"namespace": meta.namespace} if meta.namespace else {}

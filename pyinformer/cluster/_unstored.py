@@ -17,7 +17,6 @@ from pyinformer.apimachinery import (
     JSONObject,
     JSONValue,
     KubeObject,
-    View,
 )
 from pyinformer.cluster._patches import same
 
@@ -77,7 +76,7 @@ def has_status_fields(body: JSONObject) -> bool:
     return bool(status) and any(True for _ in _leaves(status, (), counts_zeros=False))
 
 
-def ignored_fields(body: JSONObject, answer: KubeObject[View | None]) -> Iterator[str]:
+def ignored_fields(body: JSONObject, answer: KubeObject[object]) -> Iterator[str]:
     """Yield the fields of a written object's status whose values the answer does not have.
 
     Fields that are empty or zero do not count.
@@ -88,7 +87,7 @@ def ignored_fields(body: JSONObject, answer: KubeObject[View | None]) -> Iterato
             yield ".".join(("status", *path))
 
 
-def is_status_stored(patch: JSONObject, answer: KubeObject[View | None]) -> bool:
+def is_status_stored(patch: JSONObject, answer: KubeObject[object]) -> bool:
     """Return whether the answer to a patch of a status has each of its values.
 
     A server that ignored the patch answers with the status from before, which may have the same
@@ -110,7 +109,7 @@ def _is_stored(sent: JSONValue, stored: JSONValue) -> bool:
 
 
 def unstored_fields(
-    patch: JSONObject, answer: KubeObject[View | None], *, has_status: bool
+    patch: JSONObject, answer: KubeObject[object], *, has_status: bool
 ) -> tuple[str, ...]:
     """Return the fields that a status patch sets, if the answer has none of them at all.
 
@@ -164,7 +163,7 @@ def _has(value: JSONValue, path: tuple[str, ...]) -> bool:
     return True
 
 
-def dropped_paths(patch: JSONObject, answer: KubeObject[View | None]) -> Iterator[str]:
+def dropped_paths(patch: JSONObject, answer: KubeObject[object]) -> Iterator[str]:
     """Yield the outermost fields of a status patch that the answer does not have.
 
     Values are not compared, and fields that are empty or zero do not count, as above. A path names

@@ -19,7 +19,6 @@ from pyinformer.apimachinery import (
     JSONObject,
     JSONValue,
     KubeObject,
-    View,
     older,
     resource_version_is_well_formed,
 )
@@ -116,7 +115,7 @@ class WrittenStatuses:
             self._bytes += size
             self._make_room()
 
-    def seen_in(self, obj: KubeObject[View | None], writer: Hashable = None) -> JSONObject | None:
+    def seen_in(self, obj: KubeObject[object], writer: Hashable = None) -> JSONObject | None:
         """Return an object's status with what a writer has written since; None if nothing.
 
         Args:
@@ -134,7 +133,7 @@ class WrittenStatuses:
             return status if isinstance(status, dict) else {}
         return None
 
-    def newest(self, obj: KubeObject[View | None]) -> StatusAt:
+    def newest(self, obj: KubeObject[object]) -> StatusAt:
         """Return the newest status of an object that this process knows, of any writer."""
         uid, version = obj.metadata.uid, obj.metadata.resource_version
         answer, written = self._answers.get(uid), self._written.get(uid)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, V, View, check_integer, check_seconds, check_type
+from pyinformer.apimachinery import Event, V, check_integer, check_seconds, check_type
 from pyinformer.cluster import state_of
 from pyinformer.controller._engine import Engine
 from pyinformer.controller._invoke import Invoker
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._status import ControllerStatus
     from pyinformer.sources import Keys, KeysFunction, MappingFunction, PredicateFunction, Source
 
-W = TypeVar("W", bound=View | None)
+W = TypeVar("W")
 
 
 @final
@@ -294,9 +294,7 @@ class Controller(Startable, Generic[V]):
         """
         return await self.engine.reconcile_once(request_among(self._primaries, request))
 
-    def requests_for(
-        self, informer: SharedInformer[Any], event: Event[View | None]
-    ) -> list[Request]:
+    def requests_for(self, informer: SharedInformer[Any], event: Event[object]) -> list[Request]:
         """Return the requests that an event would make, with their reasons: for tests.
 
         Args:

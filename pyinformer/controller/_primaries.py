@@ -14,7 +14,7 @@ from pyinformer.errors import (
     InvalidArgumentError,
     InvalidTypeError,
 )
-from pyinformer.informer import SharedInformer, TypedInformer
+from pyinformer.informer import SharedInformer
 from pyinformer.sources import OwnerKind, Request
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ def listed(
     """
     if primary is None:
         return ()
-    single: object = primary
-    if isinstance(single, TypedInformer):
-        raise InvalidTypeError(
-            "primary", f"must be a SharedInformer, as the `informer` of {single}"
-        )
     if not isinstance(primary, SharedInformer):
         check_iterable("primary", primary, shown="a SharedInformer, or several")
     informers = (primary,) if isinstance(primary, SharedInformer) else tuple(primary)

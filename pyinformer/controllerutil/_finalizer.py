@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, final
 
-from pyinformer.apimachinery import JSONObject, KubeObject, ObjectMeta, View
+from pyinformer.apimachinery import JSONObject, KubeObject, ObjectMeta
 from pyinformer.cluster import Cluster, check_cluster, head_of, state_of
 from pyinformer.errors import ConflictError, InvalidArgumentError, InvalidTypeError, NotFoundError
 from pyinformer.tasks import checked_by
@@ -20,7 +20,7 @@ FinalizerPhase: TypeAlias = Literal["active", "deleting", "gone"]
 """`active`: it is not deleted and has the finalizer. `deleting`: it waits for this controller to
 clean up. `gone`: nothing is left to do here; it may still wait for other controllers."""
 
-_Object: TypeAlias = KubeObject[View | None]
+_Object: TypeAlias = KubeObject[object]
 _Decision: TypeAlias = Callable[[ObjectMeta], list[str] | None]
 """Returns the desired finalizers; None if they need no change."""
 
@@ -81,7 +81,7 @@ class FinalizerContext:
 @checked_by(check_cluster)
 @asynccontextmanager
 async def finalizer(
-    cluster: Cluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
+    cluster: Cluster, obj: KubeObject[object] | None, name: str, *, add: bool = True
 ) -> AsyncIterator[FinalizerContext]:
     """Add a finalizer to an object, and remove it when the object is deleted and cleaned up.
 
@@ -123,7 +123,7 @@ async def finalizer(
 
 
 async def enter_finalizer(
-    cluster: Cluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
+    cluster: Cluster, obj: KubeObject[object] | None, name: str, *, add: bool = True
 ) -> FinalizerContext:
     """Begin a block of `finalizer`, with its arguments.
 

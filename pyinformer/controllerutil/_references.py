@@ -12,13 +12,12 @@ from typing import Self, TypeAlias, final
 from pyinformer.apimachinery import (
     JSONObject,
     KubeObject,
-    View,
     object_key,
     split_api_version,
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
-AnyObject: TypeAlias = KubeObject[View | None] | JSONObject
+AnyObject: TypeAlias = KubeObject[object] | JSONObject
 """A cached object, or a body as the server or a program wrote it."""
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from typing_extensions import TypeVar
 
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, View
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.deltas._delta import Delta, DeltaType, KnownObjects, last_state
 
-V = TypeVar("V", bound=View | None, default=None)
+V = TypeVar("V", default=None)
 
 
 def events_of(

@@ -16,12 +16,12 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, View
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.deltas._delta import DeletedFinalStateUnknown, Delta, DeltaType, KnownObjects
 from pyinformer.deltas._waiting import Waiters, checkpoint
 from pyinformer.errors import QueueClosedError
 
-V = TypeVar("V", bound=View | None, default=None)
+V = TypeVar("V", default=None)
 Item = TypeVar("Item")
 """The result of one pop: a delta, or all deltas of a key."""
 

@@ -28,13 +28,6 @@ from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._state_changes import StateChange
 from pyinformer.informer._status import FactoryStatus, InformerStatus, NamespaceStatus, counted
 from pyinformer.informer._store_sink import StoreSink, make_sink
-from pyinformer.informer._typed_informer import (
-    TypedEvent,
-    TypedEventHandler,
-    TypedEventStream,
-    TypedInformer,
-    UnreadableEventFunction,
-)
 from pyinformer.informer.delivery import (
     Delivery,
     EventFunction,
@@ -86,11 +79,6 @@ __all__ = [
     "SharingKind",
     "StateChange",
     "StoreSink",
-    "TypedEvent",
-    "TypedEventHandler",
-    "TypedEventStream",
-    "TypedInformer",
-    "UnreadableEventFunction",
     "UpdateFunction",
     "WatchdogStatistics",
     "catch_up",

@@ -19,7 +19,6 @@ from pyinformer.apimachinery import (
     KubeObject,
     V,
     VersionOrder,
-    View,
     check_seconds,
     older,
     resource_version_is_well_formed,
@@ -68,7 +67,7 @@ class WriteTarget:
     def is_met(
         self,
         position: str,
-        stored: KubeObject[View | None] | None,
+        stored: KubeObject[object] | None,
         order: VersionOrder = VersionOrder.GLOBAL,
     ) -> bool:
         """Return whether a cache at this position, with this object, has reached the write."""
@@ -223,7 +222,7 @@ class Barrier(Generic[V]):
 def is_proven(
     target: WriteTarget,
     fresh: LiveIdentity,
-    stored: KubeObject[View | None] | None,
+    stored: KubeObject[object] | None,
     order: VersionOrder = VersionOrder.GLOBAL,
 ) -> bool:
     """Return whether a fresh list of one key proves that none of its changes is outstanding.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, cast, final
 
-from pyinformer.apimachinery import V
+from pyinformer.apimachinery import V, is_view
 from pyinformer.informer._own_writes import RecentWrites
 from pyinformer.informer._state_changes import StateCallbacks
 from pyinformer.store import Indexer, OverlayEntries
@@ -42,7 +42,8 @@ class InformerContext(Generic[V]):
 
     def new_indexer(self) -> Indexer[V]:
         """Return an empty cache with all indexes."""
-        indexer: Indexer[V] = Indexer(cast("type[V] | None", self.settings.model))
+        model = self.settings.model  # any other than a view is decoded when it is read
+        indexer: Indexer[V] = Indexer(cast("type[V]", model) if is_view(model) else None)
         for name, by in self.indexes.items():
             indexer.add_index(name, by)
         return indexer

@@ -26,7 +26,7 @@ from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.informer.delivery import Receiver, SharedProcessor
 from pyinformer.metrics import NO_METRICS
-from pyinformer.store import Lister, Models
+from pyinformer.store import Lister
 from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
@@ -86,8 +86,6 @@ class InformerCore(Generic[V]):
         """Called when the informer has crashed; set by its factory and its controllers."""
         self.call_sites: list[str] = []
         """The places that a factory has handed the informer out to, each once."""
-        self.models: dict[type, Models[Any]] = {}
-        """The models that typed informers of this one share, by their class."""
         self.on_caches_changed: Callable[[], None] | None = None
         """Called when the followed namespaces change; set while the informer is recorded."""
         self._grace_seconds = grace_seconds

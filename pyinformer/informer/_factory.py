@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, final, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, final
 
 import anyio
 
 from pyinformer._call_site import call_site
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import V, View, check_seconds, check_type
+from pyinformer.apimachinery import V, check_seconds, check_type
 from pyinformer.audit import MutationDetector
 from pyinformer.cluster import check_cluster, claim_loop
 from pyinformer.errors import InformerError, InvalidArgumentError, LifecycleError
@@ -34,7 +34,6 @@ from pyinformer.informer._settings import (
 )
 from pyinformer.informer._shared_informer import SharedInformer, informer_of
 from pyinformer.informer._status import FactoryStatus, InformerStatus, counted
-from pyinformer.informer._typed_informer import TypedInformer, check_typed
 from pyinformer.metrics import Metrics
 from pyinformer.tasks import (
     DEFAULT_GRACE_SECONDS,
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from pyinformer.reflector import ReflectorOptions
 
 _log = get_logger(__name__)
-
-M = TypeVar("M")
 
 
 @final
@@ -117,8 +114,7 @@ class SharedInformerFactory(Closable):
         self._is_started = False
         self._is_closed = False
 
-    @overload
-    def informer(  # type: ignore[overload-overlap]  # a view is a model, and comes first
+    def informer(
         self,
         api_version: str,
         plural: str,
@@ -126,26 +122,7 @@ class SharedInformerFactory(Closable):
         model: type[V] | None = None,
         private: bool = False,
         **options: Unpack[InformerOptions],
-    ) -> SharedInformer[V]: ...
-    @overload
-    def informer(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        model: type[M],
-        private: bool = False,
-        **options: Unpack[InformerOptions],
-    ) -> TypedInformer[M]: ...
-    def informer(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        model: type[Any] | None = None,
-        private: bool = False,
-        **options: Unpack[InformerOptions],
-    ) -> SharedInformer[Any] | TypedInformer[Any]:
+    ) -> SharedInformer[V]:
         """Return the informer of a resource in a scope, and make it if there is none yet.
 
         If the factory has been started, a new informer is started at once.
@@ -153,10 +130,9 @@ class SharedInformerFactory(Closable):
         Args:
             api_version: `v1`, or `group/version`.
             plural: the resource's plural name, as in its URL: `pods`; any custom resource too.
-            model: a View is decoded with each object when it arrives, and is its `view`. Any other
-                class makes it a TypedInformer, whose lister, handlers and events have instances of
-                this class: a msgspec Struct, a dataclass, a pydantic model, or a model of a
-                Kubernetes client. It shares the cache with informers of other models or none.
+            model: what the `view` of each object is: a View is decoded when the object arrives, any
+                other class when it is read: a msgspec Struct, a dataclass, a pydantic model, or a
+                model of a Kubernetes client.
             private: make an informer that is not shared.
             **options: what it follows, and how it keeps that: see InformerOptions.
 
@@ -166,20 +142,16 @@ class SharedInformerFactory(Closable):
             InvalidArgumentError: an argument that cannot work, or two of them swapped; or
                 `memory="compact"` without the package that it needs.
             InvalidSelectorError: a selector cannot be parsed.
-            InvalidTypeError: the view could be mutated, an object cannot be decoded into the model,
+            InvalidTypeError: objects cannot be decoded to the model, readers could change a view,
                 or there is no such option.
             LifecycleError: the factory is closed, or was started in another event loop.
         """
         self._refuse_if_closed()
         self._loop.check()
-        is_view = isinstance(model, type) and issubclass(model, View)
-        view, whole = (model, None) if is_view else (None, model)
-        if whole is not None:
-            check_typed(whole, options.get("memory"))
         scope, settings = requested(
             (api_version, plural),
             options,
-            model=view,
+            model=model,
             audit_period_seconds=self._audit_period,
         )
         site = call_site()
@@ -189,13 +161,13 @@ class SharedInformerFactory(Closable):
             sites = core_of(known).call_sites
             if site not in sites:
                 sites.append(site)
-            return known if whole is None else TypedInformer(known, whole)
+            return known
         self._forget_closed()
         informer = self._make(scope, settings)
         if not private:
             self._shared[scope] = (informer, site)
             core_of(informer).call_sites.append(site)
-        return informer if whole is None else TypedInformer(informer, whole)
+        return informer
 
     @property
     def informers(self) -> tuple[SharedInformer[Any], ...]:

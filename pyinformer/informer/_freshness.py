@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, final
 from pyinformer.apimachinery import (
     V,
     VersionOrder,
-    check_view,
+    check_view_or_model,
     older,
     resource_version_is_well_formed,
 )
@@ -43,7 +43,7 @@ class Freshness(Generic[V]):
         indexer: the cache.
 
     Raises:
-        InvalidTypeError: the view could be mutated, or cannot be decoded.
+        InvalidTypeError: objects cannot be decoded to the model, or readers could change a view.
     """
 
     _reflector: Reflector[V]
@@ -51,7 +51,7 @@ class Freshness(Generic[V]):
 
     def __init__(self, context: InformerContext[V], scope: Scope, indexer: Indexer[V]) -> None:
         if context.settings.model is not None:
-            check_view(context.settings.model)
+            check_view_or_model(context.settings.model)
         self._context = context
         self._scope = scope
         self._indexer = indexer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 import anyio
 
 from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.apimachinery import KubeObject, V, View, check_seconds
+from pyinformer.apimachinery import KubeObject, V, check_seconds
 from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._namespace_caches import NamespaceCaches
     from pyinformer.store import Lister
 
-_P = TypeVar("_P", bound=View | None)
+_P = TypeVar("_P")
 
 Predicate: TypeAlias = Callable[[KubeObject[_P] | None], object]
 """Returns whether a state is the wanted one; None means that there is no object."""

@@ -17,7 +17,6 @@ from pyinformer.apimachinery import (
     LabelSelector,
     Selector,
     Transform,
-    View,
     check_choice,
     check_compressor,
     check_seconds,
@@ -248,8 +247,8 @@ def _checked_selector(
 class InformerSettings:
     """How an informer keeps the objects that it follows."""
 
-    model: type[View] | None = None
-    """The view to decode with each object. Other models are read from the cache that all share."""
+    model: type | None = None
+    """What the `view` of each object is."""
     memory: Memory = "strip_managed_fields"
     transform: Transform | None = None
     queue: QueueKind = "direct"
@@ -270,7 +269,7 @@ class InformerSettings:
             check_plain(transform, "transform(obj)", 1)
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        check_view_kept(self.memory, self.model)
+        check_model_kept(self.memory, self.model)
         if self.memory == "compact":
             check_compressor()  # fail here, and not when objects arrive
 
@@ -279,7 +278,7 @@ def requested(
     resource: tuple[str, str],
     options: InformerOptions,
     *,
-    model: type[View] | None,
+    model: type | None,
     audit_period_seconds: float = 0.0,
 ) -> tuple[Scope, InformerSettings]:
     """Return what the arguments of `informer(...)` ask for, checked.
@@ -287,7 +286,7 @@ def requested(
     Args:
         resource: the API version and the plural name.
         options: what was given of the others.
-        model: the view to decode with each object.
+        model: what the `view` of each object is.
         audit_period_seconds: that of the factory.
 
     Raises:
@@ -386,14 +385,14 @@ def check_same_settings(
             )
 
 
-def check_view_kept(memory: str, view: type[View] | None) -> None:
-    """Raise for a view where only metadata is kept: it has no metadata fields.
+def check_model_kept(memory: str, model: type | None) -> None:
+    """Raise for a model where only metadata is kept.
 
     Raises:
-        InvalidArgumentError: naming the view.
+        InvalidArgumentError: naming the model.
     """
-    if memory == "metadata" and view is not None:
-        name = getattr(view, "__name__", repr(view))
+    if memory == "metadata" and model is not None:
+        name = getattr(model, "__name__", repr(model))
         reason = (
             f"{name} reads fields that memory='metadata' does not keep, which has obj.metadata and"
             f" obj.annotations; leave the model out, or {_INSTEAD}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Generic, Unpack, cast, final
+from typing import TYPE_CHECKING, Generic, Unpack, final
 
 import anyio
 
 from pyinformer.apimachinery import (
     V,
-    View,
     check_integer,
     check_seconds,
     check_text,
@@ -92,7 +91,7 @@ class SharedInformer(Startable, Generic[V]):
         cluster: the server.
         api_version: `v1`, or `group/version`.
         plural: the resource's plural name, as in its URL.
-        model: the view to decode with each object; a factory takes any model.
+        model: what the `view` of each object is: see `SharedInformerFactory.informer`.
         mutation_detector: checks what readers share; None for a detector of its own.
         options: how the reflector talks to the server.
         metrics: where its figures go while it runs; None for the cluster's metrics.
@@ -102,8 +101,8 @@ class SharedInformer(Startable, Generic[V]):
     Raises:
         InvalidArgumentError: an argument that cannot work.
         InvalidSelectorError: a selector cannot be parsed.
-        InvalidTypeError: the view could be mutated, or cannot be decoded; or there is no such
-            option.
+        InvalidTypeError: objects cannot be decoded to the model, readers could change a view, or
+            there is no such option.
 
     Source:
         client-go tools/cache/shared_informer.go.
@@ -125,9 +124,7 @@ class SharedInformer(Startable, Generic[V]):
         check_seconds("grace_seconds", grace_seconds)
         check_safeguards(options, mutation_detector)
         check_cluster(cluster)
-        scope, settings = requested(
-            (api_version, plural), how, model=cast("type[View] | None", model)
-        )
+        scope, settings = requested((api_version, plural), how, model=model)
         self._core: InformerCore[V] = InformerCore(
             cluster,
             scope,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from pyinformer.apimachinery import GroupVersionResource, View
+from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import Memory, Scope
 from pyinformer.operator._declarations import DEFAULT_MEMORY, check_kept
@@ -32,8 +32,8 @@ class Declaration:
     """The part, for errors: `owns= of 'databases'`."""
     scope: Scope
     """The resource and selectors, without namespaces."""
-    model: type[View] | None = None
-    """None if it needs no view."""
+    model: type | None = None
+    """None if it needs no `view`."""
     memory: Memory | None = None
     """None if it needs no particular one."""
     is_reconciled: bool = False
@@ -47,7 +47,7 @@ class DeclaredCache:
 
     scope: Scope
     """The resource and selectors, without namespaces."""
-    model: type[View] | None
+    model: type | None
     memory: Memory
     indexes: Mapping[str, str | IndexFunction]
     secrets_kept_by: str = ""
@@ -66,7 +66,7 @@ def declared_caches(
 
     Raises:
         InvalidArgumentError: two declarations of one cache contradict each other.
-        InvalidTypeError: a view cannot be kept.
+        InvalidTypeError: objects cannot be decoded to a model.
     """
     found: dict[Scope, list[Declaration]] = {}
     for each in declarations:
@@ -97,14 +97,14 @@ def _merged(
     )
 
 
-def _model(declarations: list[Declaration]) -> type[View] | None:
+def _model(declarations: list[Declaration]) -> type | None:
     chosen = {one.model: one.by for one in declarations if one.model is not None}
     if len(chosen) > 1:
         scope = declarations[0].scope
         (first, first_by), (second, second_by) = list(chosen.items())[:2]
         reason = (
-            f"{scope} has the view {first.__name__} by {first_by}, and {second.__name__} by"
-            f" {second_by}, but one cache: declare one view with the fields of both"
+            f"{scope} has the model {first.__name__} by {first_by}, and {second.__name__} by"
+            f" {second_by}, but one cache: declare one model with the fields of both"
         )
         raise InvalidArgumentError("model", reason)
     return next(iter(chosen), None)

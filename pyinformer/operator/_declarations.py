@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Generic, TypeAlias, final
 
-from pyinformer.apimachinery import KubeObject, Selector, V, View, check_view
+from pyinformer.apimachinery import KubeObject, Selector, V, check_view_or_model
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import InformerSettings, Memory, Scope
 from pyinformer.operator._functions import shown_as
@@ -36,7 +36,7 @@ class Owns(Generic[V]):
     Raises:
         InvalidArgumentError: a value is invalid.
         InvalidSelectorError: a selector cannot be parsed.
-        InvalidTypeError: the predicate cannot be called, or the model is not a view.
+        InvalidTypeError: the predicate cannot be called, or objects cannot be decoded to the model.
     """
 
     api_version: str
@@ -51,7 +51,7 @@ class Owns(Generic[V]):
     predicate: PredicateFunction[V] | None = None
     """Drops changes that do not matter."""
     model: type[V] | None = None
-    """The view to decode with each object, for readers of the cache and the predicate."""
+    """What the `view` of each object is, for readers of the cache and the predicate."""
     memory: Memory | None = None
     """What the cache keeps of each object, as for `SharedInformerFactory.informer`; `metadata`
     keeps no value of a Secret. None is `strip_managed_fields`, unless another declaration of the
@@ -74,7 +74,7 @@ class Watches(Generic[V]):
     Raises:
         InvalidArgumentError: a value is invalid.
         InvalidSelectorError: a selector cannot be parsed.
-        InvalidTypeError: a function cannot be called, or the model is not a view.
+        InvalidTypeError: a function cannot be called, or objects cannot be decoded to the model.
     """
 
     api_version: str
@@ -94,7 +94,7 @@ class Watches(Generic[V]):
     predicate: PredicateFunction[V] | None = None
     """Drops changes that do not matter, before they are mapped."""
     model: type[V] | None = None
-    """The view to decode with each object, for the mapping, the predicate and readers."""
+    """What the `view` of each object is, for the mapping, the predicate and readers."""
     memory: Memory | None = None
     """As for `Owns`."""
 
@@ -177,15 +177,15 @@ def _check(declared: Owns[Any] | Watches[Any]) -> None:
         check_plain(declared.predicate, "predicate(old, new)", 2)
 
 
-def check_kept(model: type[View] | None, memory: Memory | None) -> None:
+def check_kept(model: type | None, memory: Memory | None) -> None:
     """Refuse how a cache is to keep objects, now and not when the operator starts.
 
     Raises:
-        InvalidArgumentError: the memory is invalid, or does not fit the view.
-        InvalidTypeError: the model is not a view, or its objects could be changed.
+        InvalidArgumentError: the memory is invalid, or does not fit the model.
+        InvalidTypeError: objects cannot be decoded to the model, or a view could be changed.
     """
     if model is not None:
-        check_view(model)
+        check_view_or_model(model)
     kept = DEFAULT_MEMORY if memory is None else memory
     InformerSettings(model=model, memory=kept)
 

@@ -61,18 +61,18 @@ class Listers:
             label_selector: that of one of several caches of the resource. Without selectors it is
                 the cache without selectors, or else the only one.
             field_selector: as `label_selector`.
-            model: the view of the objects, as declared; for type checkers.
+            model: what the `view` of the objects is, as declared; for type checkers.
 
         Raises:
             InvalidArgumentError: the resource is not followed, or with other selectors, or with
-                another view; the error names what is followed.
+                another model; the error names what is followed.
             InvalidSelectorError: a selector cannot be parsed.
         """
         scope = Scope.of(api_version, plural, None, label_selector, field_selector)
         informer = self._informers.get(scope) or self._only_one(scope)
         if model is not None and informer.settings.model is not model:
             kept = informer.settings.model
-            now = "no view" if kept is None else f"the view {kept.__name__}"
+            now = "no model" if kept is None else f"the model {kept.__name__}"
             wanted = f"model={model.__name__}"
             reason = f"{scope} has {now}: declare it with {wanted} in owns=, watches= or follow()"
             raise InvalidArgumentError("model", reason)

@@ -22,7 +22,6 @@ from pyinformer.apimachinery import (
     KubeObject,
     Selector,
     V,
-    View,
     check_type,
 )
 from pyinformer.blocking import BlockingCluster
@@ -351,7 +350,7 @@ class Operator:
         *,
         label_selector: Selector = None,
         field_selector: Selector = None,
-        model: type[View] | None = None,
+        model: type | None = None,
         memory: Memory | None = None,
     ) -> None:
         """Declare that reconciles or mappings read a resource, which reconciles nothing by itself.
@@ -363,13 +362,13 @@ class Operator:
             plural: the resource's plural name.
             label_selector: only the objects with these labels.
             field_selector: only the objects with these fields.
-            model: the view to decode with each object.
+            model: what the `view` of each object is.
             memory: what the cache keeps of each object, as for `SharedInformerFactory.informer`.
 
         Raises:
             InvalidArgumentError: an argument is invalid, or contradicts another declaration.
             InvalidSelectorError: a selector cannot be parsed.
-            InvalidTypeError: the model is not a view.
+            InvalidTypeError: objects cannot be decoded to the model.
             LifecycleError: the operator runs.
         """
         scope = Scope.of(api_version, plural, None, label_selector, field_selector)
@@ -430,7 +429,7 @@ class Operator:
             label_selector: that of one of several caches of the resource. Without selectors it is
                 the cache without selectors, or else the only one.
             field_selector: as `label_selector`.
-            model: the view of the objects, as declared; for type checkers.
+            model: what the `view` of the objects is, as declared; for type checkers.
             cluster: the cluster, or its name, if the operator runs on several.
 
         Raises:

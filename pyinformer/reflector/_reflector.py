@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, cast, final
+from typing import TYPE_CHECKING, Generic, final
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -25,8 +25,7 @@ from pyinformer.apimachinery import (
     Transform,
     V,
     VersionOrder,
-    View,
-    check_view,
+    check_view_or_model,
 )
 from pyinformer.errors import (
     APIStatusError,
@@ -168,7 +167,7 @@ class Reflector(Generic[V]):
         turn: Turn | None = None,
     ) -> None:
         if view is not None:
-            check_view(cast("type[View]", view))
+            check_view_or_model(view)
         resource = list_watch.resource
         self.list_watch: ListWatch = list_watch
         """The resource and the scope that it follows."""

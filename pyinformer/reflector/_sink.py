@@ -14,9 +14,9 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeVar
 
-from pyinformer.apimachinery import Event, KubeObject, View
+from pyinformer.apimachinery import Event, KubeObject
 
-V = TypeVar("V", bound=View | None, default=None)
+V = TypeVar("V", default=None)
 
 
 class Sink(Protocol[V]):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, cast, final
 
 import anyio
 
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View, check_type
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, check_type
 from pyinformer.errors import InvalidTypeError, LifecycleError
 from pyinformer.informer import Scope, core_of
 from pyinformer.sources._guarded_call import GuardedCall
@@ -207,7 +207,7 @@ class InformerSource(ABC, Generic[V]):
             await self._resync(self._options.resync_period_seconds)
         await anyio.sleep_forever()
 
-    def requests_for(self, event: Event[View | None]) -> list[Request]:
+    def requests_for(self, event: Event[object]) -> list[Request]:
         """Return the requests that an event would make, without enqueuing them."""
         old, new, what = _change_of(cast("Event[V]", event))
         if what == "resync" and not self._options.include_unchanged:
@@ -365,7 +365,7 @@ class PrimarySource(InformerSource[V], Generic[V]):
         return () if known is None else (request_for((known._key, self.cluster)),)
 
 
-def reason_of_event(source: str, event: Event[View | None]) -> Reason:
+def reason_of_event(source: str, event: Event[object]) -> Reason:
     """Return the reason of the requests that an event makes.
 
     Args:

@@ -14,7 +14,6 @@ from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     KubeObject,
     V,
-    View,
     is_object_name,
     object_key,
     split_api_version,
@@ -135,7 +134,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
             self.informer.add_index(self._index_of(owner), index)
         self._owner = owner
 
-    def owned_by(self, owner: str | Request | KubeObject[View | None]) -> list[KubeObject[V]]:
+    def owned_by(self, owner: str | Request | KubeObject[object]) -> list[KubeObject[V]]:
         """Return what an owner owns now, in no particular order; from any thread.
 
         Of a namespaced owner, only its own namespace has to have synced: what it owns is there.
@@ -216,9 +215,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
             )
 
 
-def owner_keys(
-    obj: KubeObject[View | None], owner: OwnerKind, *, controller_only: bool
-) -> list[str]:
+def owner_keys(obj: KubeObject[object], owner: OwnerKind, *, controller_only: bool) -> list[str]:
     """Return the keys of an object's owners of one kind.
 
     Args:
@@ -243,10 +240,10 @@ def owner_keys(
 
 def owner_index(
     owner: OwnerKind, *, controller_only: bool
-) -> Callable[[KubeObject[View | None]], str | tuple[str, ...] | None]:
+) -> Callable[[KubeObject[object]], str | tuple[str, ...] | None]:
     """Return an index function from an object to the keys of its owners."""
 
-    def read(obj: KubeObject[View | None]) -> str | tuple[str, ...] | None:
+    def read(obj: KubeObject[object]) -> str | tuple[str, ...] | None:
         if not obj.metadata.owner_references:
             return None
         keys = owner_keys(obj, owner, controller_only=controller_only)

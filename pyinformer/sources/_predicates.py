@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, overload
 import msgspec
 from typing_extensions import TypeVar
 
-from pyinformer.apimachinery import KubeObject, V, View, decoder_of
+from pyinformer.apimachinery import KubeObject, V, decoder_of
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.tasks import check_plain, name_of, refuse_awaitable
 
@@ -29,8 +29,8 @@ quick and must not wait. If it raises, the change counts as one that matters."""
 StateFunction: TypeAlias = Callable[[KubeObject[V]], bool]
 """Returns whether an object is in a state that matters: `function(obj)`; see PredicateFunction."""
 
-_W = TypeVar("_W", bound=View | None, default=View | None, contravariant=True)
-_A = TypeVar("_A", bound=View | None)
+_W = TypeVar("_W", default=object, contravariant=True)
+_A = TypeVar("_A")
 
 _NOT_DESIRED: Final = frozenset({"metadata", "status"})
 _decode_fields = decoder_of(dict[str, msgspec.Raw], skims=True)
@@ -111,7 +111,7 @@ class _Combined(Predicate[_W]):
 
 
 @overload  # first, since a lambda's parameter has no type of its own to infer a view from
-def matches(function: Callable[[KubeObject[View | None]], bool]) -> Predicate: ...
+def matches(function: Callable[[KubeObject[object]], bool]) -> Predicate: ...
 @overload
 def matches(function: StateFunction[_A]) -> Predicate[_A]: ...
 def matches(function: StateFunction[_A]) -> Predicate[_A]:
@@ -205,9 +205,7 @@ def _check(predicate: object) -> None:
     check_plain(predicate, "predicate(old, new)", 2)
 
 
-def _generation_changed(
-    old: KubeObject[View | None] | None, new: KubeObject[View | None] | None
-) -> bool:
+def _generation_changed(old: KubeObject[object] | None, new: KubeObject[object] | None) -> bool:
     if old is None or new is None:
         return True
     generation = new.metadata.generation
@@ -220,29 +218,25 @@ def _generation_changed(
         return True
 
 
-def _desired(obj: KubeObject[View | None]) -> dict[str, bytes]:
+def _desired(obj: KubeObject[object]) -> dict[str, bytes]:
     """Return the text of each field except the metadata and the status."""
     fields = _decode_fields(obj.raw)
     return {name: bytes(text) for name, text in fields.items() if name not in _NOT_DESIRED}
 
 
 def _resource_version_changed(
-    old: KubeObject[View | None] | None, new: KubeObject[View | None] | None
+    old: KubeObject[object] | None, new: KubeObject[object] | None
 ) -> bool:
     if old is None or new is None:
         return True
     return old.metadata.resource_version != new.metadata.resource_version
 
 
-def _labels_changed(
-    old: KubeObject[View | None] | None, new: KubeObject[View | None] | None
-) -> bool:
+def _labels_changed(old: KubeObject[object] | None, new: KubeObject[object] | None) -> bool:
     return old is None or new is None or _differ(old.metadata.labels, new.metadata.labels)
 
 
-def _annotations_changed(
-    old: KubeObject[View | None] | None, new: KubeObject[View | None] | None
-) -> bool:
+def _annotations_changed(old: KubeObject[object] | None, new: KubeObject[object] | None) -> bool:
     return old is None or new is None or _differ(old.annotations, new.annotations)
 
 

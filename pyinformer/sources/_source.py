@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, final
 
-from pyinformer.apimachinery import Event, V, View, check_seconds
+from pyinformer.apimachinery import Event, V, check_seconds
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.tasks import LogExceptions
 
@@ -164,7 +164,7 @@ class Source(Protocol):
 
     @property
     @abstractmethod
-    def informer(self) -> SourceInformer[View | None] | None:
+    def informer(self) -> SourceInformer[object] | None:
         """The informer whose events it reads; None for a timer."""
         ...
 
@@ -207,7 +207,7 @@ class Source(Protocol):
         ...
 
     @abstractmethod
-    def requests_for(self, event: Event[View | None]) -> list[Request]:
+    def requests_for(self, event: Event[object]) -> list[Request]:
         """Return the requests that an event would make, without enqueuing them."""
         ...
 

@@ -13,7 +13,7 @@ from pyinformer.tasks import FailureLog, loop_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import KubeObject, View
+    from pyinformer.apimachinery import KubeObject
 
 _log = get_logger(__name__)
 
@@ -32,7 +32,7 @@ class StrandedFinalizers:
         self._own = own
         self._log_limit = FailureLog()
 
-    def left(self, obj: KubeObject[View | None]) -> None:
+    def left(self, obj: KubeObject[object]) -> None:
         """Record, on the loop, that an object left a selector in this state, or was deleted.
 
         An object that was being deleted is probably gone: its last state shows the finalizer whose

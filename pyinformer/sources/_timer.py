@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, View, check_iterable, check_type
+from pyinformer.apimachinery import Event, check_iterable, check_type
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.sources._guarded_call import GuardedCall
 from pyinformer.sources._mapping import Keys, collect
@@ -60,7 +60,7 @@ class TimerSource:
         period_seconds: float,
         keys: Keys | KeysFunction = None,
         *,
-        primaries: Sequence[InformerSource[View | None]] = (),
+        primaries: Sequence[InformerSource[object]] = (),
         name: str = "",
         options: SourceOptions | None = None,
     ) -> None:
@@ -131,7 +131,7 @@ class TimerSource:
             await anyio.sleep_until(beat_at)
             await self._beat()
 
-    def requests_for(self, event: Event[View | None]) -> list[Request]:
+    def requests_for(self, event: Event[object]) -> list[Request]:
         """Return nothing: a timer reads no events."""
         return []
 

@@ -13,7 +13,6 @@ from pyinformer.store._indexer import Indexer
 from pyinformer.store._joint_indexer import Cache, JointIndexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
 from pyinformer.store._merging import merged_get
-from pyinformer.store._models import Models
 from pyinformer.store._overlay import (
     Overlay,
     OverlayEntries,
@@ -21,7 +20,6 @@ from pyinformer.store._overlay import (
     OverlayStatistics,
     UnconfirmedWrite,
 )
-from pyinformer.store._typed_lister import TypedLister
 
 __all__ = [
     "NAMESPACE_INDEX",
@@ -35,7 +33,6 @@ __all__ = [
     "Indexer",
     "JointIndexer",
     "Lister",
-    "Models",
     "NamespaceLister",
     "Overlay",
     "OverlayEntries",
@@ -43,7 +40,6 @@ __all__ = [
     "OverlayStatistics",
     "Readiness",
     "SharedObject",
-    "TypedLister",
     "UnconfirmedWrite",
     "merged_get",
 ]

@@ -28,7 +28,7 @@ from pyinformer.errors import InvalidTypeError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyinformer.cache import TypedEvent
+    from pyinformer import Event
     from pyinformer.testing import APIServer
 
 
@@ -141,14 +141,16 @@ class Named(msgspec.Struct, frozen=True):
     metadata: Name
 
 
-def test_a_typed_informer_has_models_in_threads(
+def test_an_informer_has_models_in_threads(
     cluster: BlockingCluster, factory: BlockingInformerFactory
 ) -> None:
     pods = factory.informer("v1", "pods", model=Named)
-    pods.add_index("name", lambda pod: pod.metadata.name)
+    pods.add_index("name", lambda pod: pod.view.metadata.name)
     calls: queue.Queue[tuple[str, int]] = queue.Queue()
-    pods.add_event_handler(on_add=lambda pod: calls.put((pod.metadata.name, threading.get_ident())))
-    events: queue.Queue[TypedEvent[Named]] = queue.Queue()
+    pods.add_event_handler(
+        on_add=lambda pod: calls.put((pod.view.metadata.name, threading.get_ident()))
+    )
+    events: queue.Queue[Event[Named]] = queue.Queue()
     pods.add_event_handler(events.put, name="events")
     factory.start()
     pods.wait_for_cache_sync(timeout_seconds=100)
@@ -159,13 +161,13 @@ def test_a_typed_informer_has_models_in_threads(
     found = pods.wait_for("default/a", bool, timeout_seconds=100)
     name, thread = calls.get(timeout=100)
 
-    assert found is streamed.object is pods.lister["default/a"] is events.get(timeout=100).object
-    assert pods.lister.by_index("name", "a") == [Named(Name("a"))]
-    assert (name, pods.name, pods.model, pods.has_synced) == ("a", "pods.v1", Named, True)
+    assert found is not None
+    assert found.view == Named(Name("a"))
+    assert [one.view.metadata.name for one in pods.lister.by_index("name", "a")] == ["a"]
+    assert streamed.key == events.get(timeout=100).key == "default/a"
+    assert (name, pods.settings.model) == ("a", Named)
     assert thread != threading.get_ident()
-    assert pods.informer is factory.informer("v1", "pods")
-    assert pods.informer.lister is pods.lister.objects
-    assert repr(pods) == "<BlockingTypedInformer of pods.v1 as Named>"
+    assert pods is factory.informer("v1", "pods", model=Named)
 
 
 def test_writes_return_objects_and_are_read_at_once(

@@ -18,7 +18,6 @@ from pyinformer.blocking import (
     BlockingInformerFactory,
     BlockingRecording,
     BlockingRegistration,
-    BlockingTypedInformer,
     Runner,
 )
 
@@ -46,7 +45,6 @@ _PAIRS: list[tuple[type, type, dict[str, str]]] = [
             "run": _LOOP_ONLY,
         },
     ),
-    (pyinformer.cache.TypedInformer, BlockingTypedInformer, {}),
     (pyinformer.cache.Recording, BlockingRecording, {}),
     (pyinformer.cache.Registration, BlockingRegistration, {"is_of": "for the informer"}),
 ]
@@ -68,8 +66,6 @@ _FACES = {
     "Recording": "BlockingRecording",
     "Registration[": "BlockingRegistration[",
     "EventStream[": "BlockingEventStream[",
-    "TypedInformer[": "BlockingTypedInformer[",
-    "TypedEventStream[": "BlockingTypedEventStream[",
     "ObjectList[": "BlockingObjectList[",
     "LogStream": "BlockingLogStream",
 }

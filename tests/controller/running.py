@@ -20,7 +20,7 @@ from tests.limiters import doubling
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer import Event, Reconcile, Result, View
+    from pyinformer import Event, Reconcile, Result
     from pyinformer.sources import Enqueue
 
 
@@ -77,7 +77,7 @@ class Said:
         """Record that the source is detached."""
         self.was_detached = True
 
-    def requests_for(self, event: Event[View | None]) -> list[Request]:
+    def requests_for(self, event: Event[object]) -> list[Request]:
         """Request what the event is about."""
         return [Request(event.key)]
 

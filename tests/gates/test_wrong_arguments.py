@@ -126,7 +126,6 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "SyncedInformer()": _MADE_HERE,
     "Term()": _MADE_HERE,
     "Term.*": _MADE_HERE,
-    "TypedLister()": _MADE_HERE,
     "WrittenVersions.*": _MADE_HERE,
     "DeltaFIFO.*": _PART,
     "Discovery.*": _PART,
@@ -136,8 +135,6 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "Lineage()": _PART,
     "Lineage.*": _PART,
     "ListWatch.*": _PART,
-    "Models()": _PART,
-    "Models.*": _PART,
     "OwnedSource.*": _PART,
     "PrimarySource.*": _PART,
     "RealFIFO.*": _PART,
@@ -159,7 +156,6 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "KubeObject.same_content": _PER_EVENT,
     "PriorityQueue.*": _PER_EVENT,
     "Queue.*": _PER_EVENT,
-    "TypedLister.of": _PER_EVENT,
     "BucketRateLimiter.*": _PER_EVENT,
     "ItemExponentialFailureRateLimiter.*": _PER_EVENT,
     "ItemFastSlowRateLimiter.*": _PER_EVENT,
@@ -261,11 +257,6 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "SharedInformerFactory.informer": {"private": True},
     "StaticToken()": {"token": "a", "user": "a"},
     "Token()": {"value": "a"},
-    "TypedInformer()": {"model": dict},
-    "TypedInformer.add_event_handler": {"handler": lambda _event: None},
-    "TypedInformer.add_index": {"by": "metadata.name"},
-    "TypedLister.by_index": {"name": "by"},
-    "TypedLister.fresh": {"max_age_seconds": 1000.0},
     "Watches()": {"mapping": lambda _obj: None},
     "WithMaxWaitRateLimiter()": {
         "limiter": workqueue.default_controller_rate_limiter(),
@@ -351,7 +342,7 @@ def _special(cluster: Any, factory: Any, maps: Any) -> dict[str, dict[str, Any]]
     }
 
 
-def _receivers(cluster: Any, factory: Any, maps: Any, typed: Any) -> dict[str, Any]:
+def _receivers(cluster: Any, factory: Any, maps: Any) -> dict[str, Any]:
     """Return an object of each class whose methods are called."""
     app = pyinformer.Operator("a")
     app.reconcile("v1", "configmaps")(_reconcile)
@@ -360,9 +351,7 @@ def _receivers(cluster: Any, factory: Any, maps: Any, typed: Any) -> dict[str, A
         "Cluster": cluster,
         "SharedInformerFactory": factory,
         "SharedInformer": maps,
-        "TypedInformer": typed,
         "Lister": maps.lister,
-        "TypedLister": typed.lister,
         "DecodedLister": maps.lister.decoded,
         "NamespaceLister": maps.lister.namespace("default"),
         "KubeObject": maps.lister.get("default/a"),
@@ -470,7 +459,6 @@ async def _place() -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
             pyinformer.SharedInformerFactory(cluster) as factory,
         ):
             maps = factory.informer("v1", "configmaps", sharing="decoded")
-            typed = factory.informer("v1", "configmaps", model=_Thing, private=True)
             maps.add_index("by", "metadata.name")
             await factory.start()
             await factory.wait_for_cache_sync(timeout_seconds=100)
@@ -479,7 +467,7 @@ async def _place() -> AsyncIterator[tuple[dict[str, Any], dict[str, Any]]]:
                 **_special(cluster, factory, maps),
                 "": _values(cluster, factory, maps),
             }
-            yield values, _receivers(cluster, factory, maps, typed)
+            yield values, _receivers(cluster, factory, maps)
 
 
 def _base(label: str, signature: inspect.Signature, values: dict[str, Any]) -> dict[str, Any]:
@@ -543,8 +531,6 @@ _NAMED_BY_PARTS: Final = {
     "Operator.running:health_port",
     "SharedInformer.add_index:by",
     "TimerSource():keys",
-    "TypedInformer.add_index:by",
-    "TypedLister.list:namespace",
     "synced_informer:objects",
 }
 """Arguments whose error names a part of it, such as a key of several. A function that cannot be
@@ -643,7 +629,6 @@ def test_a_blocking_call_refuses_wrong_arguments_by_its_own_errors(
         cluster.informer_factory() as factory,
     ):
         maps = factory.informer("v1", "configmaps", sharing="decoded")
-        typed = factory.informer("v1", "configmaps", model=_Thing, private=True)
         maps.add_index("by", "metadata.name")
         factory.start()
         factory.wait_for_cache_sync(timeout_seconds=100)
@@ -651,7 +636,6 @@ def test_a_blocking_call_refuses_wrong_arguments_by_its_own_errors(
             "Cluster": cluster,
             "InformerFactory": factory,
             "Informer": maps,
-            "TypedInformer": typed,
         }
         special = _special(cluster.asynchronous, factory, maps)
         values = {**_ARGUMENTS, **special, "": _values(cluster, factory, maps)}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from pyinformer.apimachinery import BytesTransform
-from pyinformer.cache import TypedInformer
 from pyinformer.errors import InvalidTypeError
 from pyinformer.informer import InformerSettings, SharedInformer, SharedInformerFactory
 from pyinformer.testing import Fault
@@ -99,28 +97,15 @@ async def test_an_asynchronous_function_is_refused_where_none_waits_for_its_resu
         cluster_of(apiserver) as cluster,
         SharedInformer(cluster, "v1", "pods") as pods,
     ):
-        typed = TypedInformer(pods, msgspec.Struct)
         for transform in (function, BytesTransform(function)):
             with refused:
                 SharedInformer(cluster, "v1", "pods", transform=transform)
         with refused:
             pods.add_index("node", function)
         with refused:
-            typed.add_index("node", function)
-        with refused:
             pods.on_state_change(function)
         with refused:
             await pods.wait_for("default/a", function)
-        with refused:
-            await typed.wait_for("default/a", function)
-
-
-async def test_a_typed_index_that_cannot_be_called_is_refused(apiserver: APIServer) -> None:
-    async with cluster_of(apiserver) as cluster:
-        typed = TypedInformer(SharedInformer(cluster, "v1", "pods"), msgspec.Struct)
-        for index in (5, lambda: "n1"):
-            with pytest.raises(InvalidTypeError, match=r"index\(model\)"):
-                typed.add_index("node", index)  # type: ignore[arg-type] # refused
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -98,13 +98,12 @@ def test_reads_of_models_raise_too() -> None:
         async with factory:
             await factory.start()
             await factory.wait_for_cache_sync(timeout_seconds=100.0)
-            assert typed.lister[_KEY].data == {"k": "v"}
+            assert typed.lister[_KEY].view.data == {"k": "v"}
         for read in (typed.lister.get, typed.lister.__getitem__, typed.lister.__contains__):
             with pytest.raises(LifecycleError):
                 read(_KEY)
-        for read_all in (typed.lister.list, typed.lister.mismatches):
-            with pytest.raises(LifecycleError):
-                read_all()
+        with pytest.raises(LifecycleError):
+            typed.lister.list()
 
     with World([_map()], virtual_time=True) as world:
         world.run(scenario)

@@ -12,7 +12,6 @@ import pytest
 
 import pyinformer
 from pyinformer import Added, Deleted, SharedInformer, SharedInformerFactory
-from pyinformer.cache import TypedInformer
 from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
@@ -204,11 +203,10 @@ async def test_an_index_is_read_in_one_namespace_while_another_is_forbidden(
         pods.add_index("node", "spec.nodeName")
         async with pods:
             await until(lambda: pods.status().namespaces[0].has_synced)
-            plain, typed = pods.lister, TypedInformer(pods, Named).lister
+            plain = pods.lister
             for namespace, read in (
                 ("a", lambda name: plain.namespace(name).by_index("node", "on-x")),
                 ("a", lambda name: plain.decoded.by_index("node", "on-x", namespace=name)),
-                ("a", lambda name: typed.by_index("node", "on-x", namespace=name)),
             ):
                 assert len(read(namespace)) == 1
                 with pytest.raises(CacheNotSyncedError, match=r"pods\.v1 in b"):

@@ -339,7 +339,7 @@ def test_a_lister_needs_a_running_operator_and_a_followed_resource(world: World)
             with pytest.raises(InvalidArgumentError) as caught:
                 app.lister("v1", "pods", label_selector="app=a")
             assert 'app.follow("v1", "pods", label_selector="app=a")' in str(caught.value)
-            with pytest.raises(InvalidArgumentError, match="has no view: declare it with model="):
+            with pytest.raises(InvalidArgumentError, match="has no model: declare it with model="):
                 app.lister("v1", "configmaps", model=PodView)
             with pytest.raises(LifecycleError, match=r"follow\(\): db-operator runs already"):
                 app.follow("v1", "secrets")
@@ -398,7 +398,7 @@ _POD_VIEW = Owns("v1", "pods", model=PodView)
         pytest.param(
             {"owns": [_POD_VIEW]},
             {"owns": [Owns("v1", "pods", model=OtherView)]},
-            "the view PodView by owns= of 'one', and OtherView by owns= of 'two'",
+            "the model PodView by owns= of 'one', and OtherView by owns= of 'two'",
             id="views",
         ),
         pytest.param(
@@ -438,7 +438,7 @@ def _three(one: object, two: object, three: object) -> None: ...
         (lambda: owns("pods", "v1"), InvalidArgumentError, "swapped"),
         (lambda: owns("v1", "pods", label_selector="a in ("), InvalidSelectorError, "a in"),
         (lambda: owns("v1", "pods", memory="all"), InvalidArgumentError, "memory"),
-        (lambda: owns("v1", "pods", model=dict), InvalidTypeError, "pyinformer.View"),
+        (lambda: owns("v1", "pods", model=5), InvalidTypeError, "model"),
         (lambda: owns("v1", "pods", predicate=_default_map), InvalidTypeError, "predicate"),
         (lambda: watches("v1", "pods", 5), InvalidTypeError, "mapping(obj) or mapping(obj, lis"),
         (lambda: watches("v1", "pods", _three), InvalidTypeError, "got one that takes"),

@@ -298,7 +298,7 @@ def test_an_unreadable_object_has_beats_if_there_is_a_hook_for_it(world: World) 
 
 
 def _mismatch() -> ModelMismatchError:
-    """Return an error as a typed informer raises it for another object."""
+    """Return an error as the view of another object raises it."""
     return ModelMismatchError("a job", "is of another type", key="default/other", path="spec.n")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import KubeObject, View
+from pyinformer.apimachinery import KubeObject
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.sources import (
     Predicate,
@@ -23,7 +23,7 @@ from pyinformer.sources import (
 )
 from tests.sources.feeding import FedInformer, Noted, made
 
-_Object = KubeObject[View | None]
+_Object = KubeObject[object]
 
 
 @pytest.mark.covers(

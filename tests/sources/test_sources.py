@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import Added, KubeObject, Updated, View
+from pyinformer.apimachinery import Added, KubeObject, Updated
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.sources import (
     PrimarySource,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyinformer.sources import Source
 
 
-def _team(obj: KubeObject[View | None]) -> str | None:
+def _team(obj: KubeObject[object]) -> str | None:
     return obj.metadata.labels.get("team")
 
 

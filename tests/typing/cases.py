@@ -13,7 +13,6 @@ import msgspec
 
 from pyinformer import Controller, SharedInformer, create_or_update, retry_on_conflict
 from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
-from pyinformer.cache import TypedInformer
 from pyinformer.config import config_from_client
 from pyinformer.operator import Owns, Watches
 
@@ -154,45 +153,34 @@ class Deployment(msgspec.Struct, frozen=True):
     spec: DeploymentSpec
 
 
-async def typed_informers(factory: SharedInformerFactory, plain: SharedInformer[None]) -> None:
-    """With a model, everything that comes from the informer is the model."""
+async def informers_with_models(factory: SharedInformerFactory) -> None:
+    """With a model, everything that comes from the informer has it as its view."""
     deployments = factory.informer("apps/v1", "deployments", model=Deployment, namespaces="a")
-    reveal_type(deployments)  # TypedInformer[Deployment]
-    reveal_type(deployments.lister["a/b"].spec.replicas)  # int
-    reveal_type(deployments.lister.get("a/b"))  # Deployment | None
-    reveal_type(deployments.lister.list(namespace="a"))  # list[Deployment]
-    reveal_type(deployments.lister.by_index("image", "web"))  # list[Deployment]
-    reveal_type(deployments.lister.fresh(max_age_seconds=1.0))  # TypedLister[Deployment]
-    reveal_type(deployments.model)  # type[Deployment]
-    reveal_type(TypedInformer(plain, Deployment))  # TypedInformer[Deployment]
-    deployments.add_index("replicas", lambda one: one.spec.replicas)
-    deployments.add_index("image", lambda one: one.image)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-    deployments.lister["a/b"].spec.replicas = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    reveal_type(deployments)  # SharedInformer[Deployment]
+    reveal_type(deployments.lister["a/b"].view.spec.replicas)  # int
+    reveal_type(deployments.lister.get("a/b"))  # KubeObject[Deployment] | None
+    reveal_type(deployments.lister.namespace("a").list())  # list[KubeObject[Deployment]]
+    reveal_type(deployments.lister.by_index("image", "web"))  # list[KubeObject[Deployment]]
+    reveal_type(deployments.lister.fresh(max_age_seconds=1.0))  # Lister[Deployment]
+    deployments.add_index("replicas", lambda one: one.view.spec.replicas)
+    deployments.lister["a/b"].view.spec.replicas = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     deployments.add_event_handler(
-        on_add=lambda one: one.spec.replicas,
-        on_update=lambda old, new: (old.spec, new.spec),
-        on_unreadable=lambda event, error: (event.key, error.path),
+        on_add=lambda one: one.view.spec.replicas,
+        on_update=lambda old, new: (old.view.spec, new.view.spec),
     )
-    deployments.add_event_handler(lambda event: event.object.spec)
     async with deployments.events() as events:
         async for event in events:
-            reveal_type(event.object)  # Deployment
-            reveal_type(event.old)  # Deployment | None
-    found = await deployments.wait_for("a/b", lambda one: one is None or one.spec.replicas > 1)
-    reveal_type(found)  # Deployment | None
+            if isinstance(event, Added):
+                reveal_type(event.object.view)  # Deployment
+    found = await deployments.wait_for("a/b", lambda one: one is None or one.view.spec.replicas > 1)
+    reveal_type(found)  # KubeObject[Deployment] | None
 
 
-def blocking_typed_informers(factory: BlockingInformerFactory) -> None:
+def blocking_informers_with_models(factory: BlockingInformerFactory) -> None:
     """The same of the blocking face."""
     deployments = factory.informer("apps/v1", "deployments", model=Deployment)
-    reveal_type(deployments)  # BlockingTypedInformer[Deployment]
-    reveal_type(deployments.lister["a/b"].spec.replicas)  # int
-    found = deployments.wait_for("a/b", lambda one: one is None or one.spec.replicas > 1)
-    reveal_type(found)  # Deployment | None
-    deployments.add_index("replicas", lambda one: one.spec.replicas)
-    with deployments.events() as events:
-        for event in events:
-            reveal_type(event.object)  # Deployment
+    reveal_type(deployments)  # BlockingInformer[Deployment]
+    reveal_type(deployments.lister["a/b"].view.spec.replicas)  # int
 
 
 def handlers(viewed: SharedInformer[PodView]) -> None:

@@ -9,7 +9,7 @@ import http.client
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from pyinformer.apimachinery import JSONObject, KubeObject, View, decoder_of, diff
+from pyinformer.apimachinery import JSONObject, KubeObject, decoder_of, diff
 
 _REQUEST_TIMEOUT_SECONDS = 10.0
 _PATHS_NAMED = 3
@@ -53,7 +53,7 @@ def _by_key(answer: JSONObject) -> dict[str, JSONObject]:
 
 
 def differences(
-    holder: str, held: Mapping[str, KubeObject[View | None]], listed: Mapping[str, JSONObject]
+    holder: str, held: Mapping[str, KubeObject[object]], listed: Mapping[str, JSONObject]
 ) -> list[str]:
     """Return the differences between a holder of objects and the server.
 
@@ -77,7 +77,7 @@ def differences(
     return found
 
 
-def _difference(held: KubeObject[View | None], listed: JSONObject) -> str:
+def _difference(held: KubeObject[object], listed: JSONObject) -> str:
     metadata = listed["metadata"]
     ours, theirs = held.metadata, (metadata["uid"], metadata["resourceVersion"])
     if ours.uid != theirs[0]:

@@ -13,7 +13,7 @@ from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar, final, 
 
 import anyio
 
-from pyinformer.apimachinery import Added, Event, KubeObject, V, View, check_choice
+from pyinformer.apimachinery import Added, Event, KubeObject, V, check_choice
 from pyinformer.errors import (
     EventStreamOverflowError,
     InvalidArgumentError,
@@ -24,7 +24,7 @@ from pyinformer.informer.delivery._mailbox import EventQueue, Mailbox
 from pyinformer.tasks import BUDGET_SECONDS
 
 _STEPS_PER_CLOCK_READ = 16
-_In = TypeVar("_In", bound=View | None, contravariant=True)
+_In = TypeVar("_In", contravariant=True)
 
 Delivery: TypeAlias = Literal["every_event", "coalesced"]
 """Every event in order, or merged per key: what changed since the consumer's last event of it."""

@@ -16,11 +16,11 @@ from typing import Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, final
 
 from typing_extensions import TypeVar as DefaultedTypeVar
 
-from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View
+from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V
 from pyinformer.errors import invalid_handler
 from pyinformer.tasks import WorkerThreads, check_callable, is_asynchronous, name_of
 
-_V_contra = DefaultedTypeVar("_V_contra", bound=View | None, default=None, contravariant=True)
+_V_contra = DefaultedTypeVar("_V_contra", default=None, contravariant=True)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

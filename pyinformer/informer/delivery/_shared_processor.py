@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, KubeObject, V, View, check_seconds
+from pyinformer.apimachinery import Event, KubeObject, V, check_seconds
 from pyinformer.errors import InformerError, LifecycleError
 from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
 from pyinformer.tasks import (
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyinformer.informer.delivery._handlers import Handler
     from pyinformer.metrics import Histogram
 
-_In = TypeVar("_In", bound=View | None, contravariant=True)
-_Both = TypeVar("_Both", bound=View | None)
+_In = TypeVar("_In", contravariant=True)
+_Both = TypeVar("_Both")
 
 
 class Receiver(Protocol[_In]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast, overload
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -26,8 +26,8 @@ from pyinformer.apimachinery import (
     Transform,
     Updated,
     V,
-    View,
     check_iterable,
+    is_view,
 )
 from pyinformer.errors import (
     InvalidArgumentError,
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
         UpdateFunction,
     )
 
-VW = TypeVar("VW", bound=View)
-
 
 class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for others: this is its double
     """A SharedInformer that a test fills itself; created by `synced_informer`.
@@ -75,7 +73,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         namespaces: str | Sequence[str] | None,
         label_selector: Selector | LabelSelector,
         field_selector: Selector | FieldSelector,
-        model: type[View] | None,
+        model: type[V] | None,
         memory: Memory,
         transform: Transform | None,
     ) -> None:
@@ -86,11 +84,10 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             namespaces=namespaces,
             label_selector=label_selector,
             field_selector=field_selector,
-            model=cast("type[V] | None", model),
+            model=model,
             memory=memory,
             transform=transform,
         )
-        view = cast("type[V] | None", model)
         given = [namespaces] if isinstance(namespaces, str) else namespaces
         resource = GroupVersionResource.of(api_version, plural)
         self._known = next(
@@ -105,7 +102,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         )
         self._codec: ObjectCodec[V] = ObjectCodec(
             resource,
-            view=view,
+            view=model,
             strip_managed_fields=memory != "raw",
             compact=memory == "compact",
             transform=transform,
@@ -113,7 +110,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         )
         self._selects_fields = selecting_fields(resource, self._known, self.scope.field_selector)
         self._coverage = Coverage(None if given is None else frozenset(given), str(resource))
-        self._held: Indexer[V] = Indexer(view)
+        self._held: Indexer[V] = Indexer(cast("type[V]", model) if is_view(model) else None)
         self._called: list[tuple[Registration[V], Handler[V]]] = []
         self._version = 0
         self.lister: Lister[V] = Lister(
@@ -312,47 +309,19 @@ def _is_namespaced(known: ResourceType | None) -> bool:
     return known is None or known.namespaced
 
 
-@overload
 def synced_informer(
     api_version: str,
     plural: str,
     objects: Iterable[JSONObject] = (),
     *,
-    model: None = None,
+    model: type[V] | None = None,
     namespaces: str | Sequence[str] | None = None,
     label_selector: Selector | LabelSelector = None,
     field_selector: Selector | FieldSelector = None,
     memory: Memory = "strip_managed_fields",
     namespaced: bool | None = None,
     transform: Transform | None = None,
-) -> SyncedInformer[None]: ...
-@overload
-def synced_informer(
-    api_version: str,
-    plural: str,
-    objects: Iterable[JSONObject] = (),
-    *,
-    model: type[VW],
-    namespaces: str | Sequence[str] | None = None,
-    label_selector: Selector | LabelSelector = None,
-    field_selector: Selector | FieldSelector = None,
-    memory: Memory = "strip_managed_fields",
-    namespaced: bool | None = None,
-    transform: Transform | None = None,
-) -> SyncedInformer[VW]: ...
-def synced_informer(
-    api_version: str,
-    plural: str,
-    objects: Iterable[JSONObject] = (),
-    *,
-    model: type[View] | None = None,
-    namespaces: str | Sequence[str] | None = None,
-    label_selector: Selector | LabelSelector = None,
-    field_selector: Selector | FieldSelector = None,
-    memory: Memory = "strip_managed_fields",
-    namespaced: bool | None = None,
-    transform: Transform | None = None,
-) -> SyncedInformer[View] | SyncedInformer[None]:
+) -> SyncedInformer[V]:
     """Return an informer that has synced with these objects, without a server and without a loop.
 
         def test_pods_of_a_node() -> None:
@@ -367,7 +336,7 @@ def synced_informer(
         plural: the resource's plural name.
         objects: the cached objects; see `SyncedInformer.apply`. Their uids follow from their names:
             those of the same name in two informers are equal, unless one gets another uid.
-        model: the view to decode with each object.
+        model: what the `view` of each object is.
         namespaces: as for an informer; objects in other namespaces are left out.
         label_selector: as for an informer; other objects are left out.
         field_selector: as for an informer; other objects are left out.
@@ -381,7 +350,7 @@ def synced_informer(
         InvalidObjectError: an object cannot be decoded, or does not fit the view.
         InvalidSelectorError: a selector cannot be parsed.
     """
-    informer: SyncedInformer[View] = SyncedInformer(
+    informer: SyncedInformer[V] = SyncedInformer(
         api_version,
         plural,
         namespaced=namespaced,

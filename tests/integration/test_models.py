@@ -1,4 +1,4 @@
-"""Typed informers on both servers: models of real objects in listers, handlers and waits."""
+"""Informers with models on both servers: models of real objects in listers, handlers and waits."""
 
 from __future__ import annotations
 
@@ -40,37 +40,37 @@ class ConfigMap(msgspec.Struct, frozen=True):
 async def test_models_follow_the_objects_of_the_server(server: Server) -> None:
     namespace = server.namespace()
     calls: list[tuple[str, ...]] = []
-    unreadable: list[str] = []
     async with server.connect() as cluster, SharedInformerFactory(cluster) as factory:
         maps = factory.informer("v1", "configmaps", namespaces=namespace, model=ConfigMap)
-        generated = factory.informer("v1", "configmaps", namespaces=namespace, model=V1ConfigMap)
+        generated = factory.informer(
+            "v1", "configmaps", namespaces=namespace, model=V1ConfigMap, private=True
+        )
         maps.add_event_handler(
-            on_add=lambda new: calls.append(("add", new.data.mode)),
-            on_update=lambda old, new: calls.append(("update", old.data.mode, new.data.mode)),
-            on_delete=lambda old: calls.append(("delete", old.data.mode)),
-            on_unreadable=lambda event, error: unreadable.append(error.path),
+            on_add=lambda new: calls.append(("add", new.view.data.mode)),
+            on_update=lambda old, new: calls.append(
+                ("update", old.view.data.mode, new.view.data.mode)
+            ),
+            on_delete=lambda old: calls.append(("delete", old.view.data.mode)),
         )
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
-        assert len(factory.informers) == 1
-
         made = await cluster.create({**CONFIG_MAPS.make("a", namespace), "data": {"mode": "1"}})
-        model = maps.lister[made.key]  # before its event
+        model = maps.lister[made.key].view  # before its event
         assert model.metadata.resource_version == made.metadata.resource_version
         found = await maps.wait_for(made.key, bool, timeout_seconds=100)
-        assert found is model
+        assert found is not None
+        assert found.view == model
         await until(lambda: ("add", "1") in calls)
         changed = await cluster.patch(made, {**made.to_dict(), "data": {"mode": "2"}})
         await until(lambda: ("update", "1", "2") in calls)
-        assert maps.lister[made.key].data.mode == "2"
-        assert generated.lister[made.key].data == {"mode": "2"}
+        assert maps.lister[made.key].view.data.mode == "2"
+        await until(lambda: generated.lister[made.key].view.data == {"mode": "2"})
 
         await cluster.patch(changed, {**changed.to_dict(), "data": {"other": "2"}})
-        await until(lambda: bool(unreadable))
+        await until(lambda: maps.status().handlers[0].failed == 1)
         with pytest.raises(ModelMismatchError, match="does not fit ConfigMap"):
-            maps.lister.get(made.key)
+            _ = maps.lister[made.key].view
         assert made.key in maps.lister
-        assert made.key in {error.key for error in maps.lister.mismatches()}
         await cluster.delete(made)
         await until(lambda: maps.lister.get(made.key) is None)
     assert calls == [("add", "1"), ("update", "1", "2")]
