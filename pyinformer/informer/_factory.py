@@ -21,7 +21,7 @@ from pyinformer.audit import MutationDetector
 from pyinformer.cluster import check_cluster, claim_loop
 from pyinformer.errors import InformerError, InvalidArgumentError, LifecycleError
 from pyinformer.informer._cache_sync import wait_for_cache_sync
-from pyinformer.informer._core import InformerCore, core_of
+from pyinformer.informer._core import core_of
 from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
 from pyinformer.informer._settings import (
     InformerOptions,
@@ -30,9 +30,10 @@ from pyinformer.informer._settings import (
     check_audit_period,
     check_safeguards,
     check_same_settings,
+    options_of,
     requested,
 )
-from pyinformer.informer._shared_informer import SharedInformer, informer_of
+from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._status import FactoryStatus, InformerStatus, counted
 from pyinformer.metrics import Metrics
 from pyinformer.tasks import (
@@ -180,20 +181,21 @@ class SharedInformerFactory(Closable):
         return self._is_closed
 
     def _make(self, scope: Scope, settings: InformerSettings) -> SharedInformer[Any]:
-        core: InformerCore[Any] = InformerCore(
+        informer: SharedInformer[Any] = SharedInformer(
             self._cluster,
-            scope,
-            settings,
+            scope.resource.api_version,
+            scope.resource.resource,
+            model=settings.model,
             options=self._options,
             metrics=self._metrics,
             grace_seconds=self._grace_seconds,
             mutation_detector=self._detector_for(settings),
+            **options_of(scope, settings),
         )
-        core.on_crash = self._ended.set
-        informer = informer_of(core)
+        core_of(informer).on_crash = self._ended.set
         self._informers.append(informer)
         if self._host.is_running:
-            core.start_nowait(self._host.task_group)
+            core_of(informer).start_nowait(self._host.task_group)
         return informer
 
     def _detector_for(self, settings: InformerSettings) -> MutationDetector | None:

@@ -308,6 +308,22 @@ def requested(
     return scope, InformerSettings(model=model, **given)
 
 
+def options_of(scope: Scope, settings: InformerSettings) -> InformerOptions:
+    """Return the options that ask for this again."""
+    return {
+        "namespaces": scope.namespaces,
+        "namespace_selector": scope.namespace_selector,
+        "label_selector": scope.label_selector,
+        "field_selector": scope.field_selector,
+        "memory": settings.memory,
+        "transform": settings.transform,
+        "queue": settings.queue,
+        "sharing": settings.sharing,
+        "absent": settings.absent,
+        "audit_period_seconds": settings.audit_period_seconds,
+    }
+
+
 _SETTINGS: Final = frozenset(one.name for one in fields(InformerSettings))
 
 

@@ -752,10 +752,3 @@ class SharedInformer(Startable, Generic[V]):
 
     def __repr__(self) -> str:
         return f"<SharedInformer of {self.name}>"
-
-
-def informer_of(core: InformerCore[V]) -> SharedInformer[V]:
-    """Return the informer that has these parts."""
-    informer: SharedInformer[V] = object.__new__(SharedInformer)
-    informer._core, informer.lister = core, core.lister  # noqa: SLF001 - in place of __init__
-    return informer
