@@ -84,9 +84,6 @@ class SharedInformer(Startable, Generic[V]):
     A factory makes informers and shares them. One of your own is used as a context manager:
     `async with SharedInformer(cluster, "v1", "pods") as pods`.
 
-    It is final for programs. Its only subclass is the test kit's `SyncedInformer`, which code under
-    test accepts as a SharedInformer.
-
     Args:
         cluster: the server.
         api_version: `v1`, or `group/version`.

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     )
     from pyinformer.testing.kube_apiserver import KubeAPIServer, SavedEtcd, StaticToken
     from pyinformer.testing.replays import IncompleteRecordingWarning, Replay, replay
-    from pyinformer.testing.synced import SyncedInformer, synced_informer
     from pyinformer.testing.world import World, WriteRecord
 
 _HOMES = {
@@ -63,7 +62,6 @@ _HOMES = {
     "ServerReplica": "apiserver.server",
     "ServerTruth": "histories",
     "StaticToken": "kube_apiserver",
-    "SyncedInformer": "synced",
     "TimedFault": "faults",
     "Token": "apiserver.access",
     "Verdict": "histories",
@@ -71,7 +69,6 @@ _HOMES = {
     "WriteRecord": "world",
     "check_history": "histories",
     "replay": "replays",
-    "synced_informer": "synced",
 }
 
 __all__ = [
@@ -98,7 +95,6 @@ __all__ = [
     "ServerReplica",
     "ServerTruth",
     "StaticToken",
-    "SyncedInformer",
     "TimedFault",
     "Token",
     "Verdict",
@@ -106,7 +102,6 @@ __all__ = [
     "WriteRecord",
     "check_history",
     "replay",
-    "synced_informer",
 ]
 
 if not TYPE_CHECKING:  # or type checkers would accept any name

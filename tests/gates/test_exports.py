@@ -400,7 +400,6 @@ PUBLIC: dict[str, list[str]] = {
         "ServerReplica",
         "ServerTruth",
         "StaticToken",
-        "SyncedInformer",
         "TimedFault",
         "Token",
         "Verdict",
@@ -408,7 +407,6 @@ PUBLIC: dict[str, list[str]] = {
         "WriteRecord",
         "check_history",
         "replay",
-        "synced_informer",
     ],
     "pyinformer.tracing": [
         "AttributeValue",

@@ -123,7 +123,6 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "Registration.*": _MADE_HERE,
     "ServerReplica()": _MADE_HERE,
     "ServerReplica.*": _MADE_HERE,
-    "SyncedInformer()": _MADE_HERE,
     "Term()": _MADE_HERE,
     "Term.*": _MADE_HERE,
     "WrittenVersions.*": _MADE_HERE,
@@ -187,7 +186,6 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "ServerTruth.*": _KIT,
     "check_history": _KIT,
     "Replay.*": _KIT,
-    "SyncedInformer.*": _KIT,
     "World.*": _KIT,
     "Controller.run": _RUNS,
     "ControllerGroup.run": _RUNS,
@@ -531,7 +529,6 @@ _NAMED_BY_PARTS: Final = {
     "Operator.running:health_port",
     "SharedInformer.add_index:by",
     "TimerSource():keys",
-    "synced_informer:objects",
 }
 """Arguments whose error names a part of it, such as a key of several. A function that cannot be
 called is named itself, as a handler."""

@@ -20,7 +20,7 @@ from pyinformer.errors import (
     InvalidTypeError,
     ModelMismatchError,
 )
-from pyinformer.testing import synced_informer
+from pyinformer.testing import World
 from tests.informer.clusters import HURRIED, cluster_of, pod
 from tests.waiting import settle, until
 
@@ -282,11 +282,12 @@ async def test_a_model_that_cannot_work_is_refused_and_nothing_is_made(
 
 
 def test_models_of_an_informer_without_a_server() -> None:
-    pods, calls = synced_informer("v1", "pods", [pod("a", node="n1")], model=Pod), list[str]()
-    pods.add_event_handler(on_add=lambda pod: calls.append(pod.view.spec.nodeName))
-    pods.add_index("node", node_of)
-    made = pods.apply(pod("b", node="n2"))
-    assert calls == ["n1", "n2"]
-    assert pods.lister.by_index("node", "n2") == [made]
-    pods.apply(pod("b", node="n3"))
-    assert pods.lister["default/b"].view.spec.nodeName == "n3"
+    with World([pod("a", node="n1")]) as world:
+        pods, calls = world.factory.informer("v1", "pods", model=Pod), list[str]()
+        pods.add_event_handler(on_add=lambda pod: calls.append(pod.view.spec.nodeName))
+        pods.add_index("node", node_of)
+        world.sync()
+        assert calls == ["n1"]
+        world.create(pod("b", node="n2"))
+        assert calls == ["n1", "n2"]
+        assert [one.key for one in pods.lister.by_index("node", "n2")] == ["default/b"]

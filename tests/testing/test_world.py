@@ -21,6 +21,7 @@ from pyinformer.apimachinery import Added, Deleted, Updated, View
 from pyinformer.controller import Controller, Result
 from pyinformer.controllerutil import EventRecorder, finalizer, set_controller_reference
 from pyinformer.errors import (
+    CacheNotSyncedError,
     ConflictError,
     ForbiddenError,
     InvalidArgumentError,
@@ -906,3 +907,17 @@ def test_the_uid_and_the_age_of_an_object_are_those_that_a_test_gives(
     assert (kept.uid, kept.creation_timestamp) == ("u-1", born)
     assert made["metadata"]["uid"] == "u-2"
     assert made["metadata"]["creationTimestamp"] > born
+
+
+def test_caches_are_read_after_a_sync_that_needs_nothing_else() -> None:
+    with World([_pod("a")]) as world:
+        pods = world.factory.informer("v1", "pods")
+        pods.add_index("node", "spec.nodeName")
+        with pytest.raises(CacheNotSyncedError):
+            pods.lister.list()
+        world.sync()
+        world.sync()  # a second call does nothing
+        assert [one.key for one in pods.lister.list()] == ["default/a"]
+        world.factory.informer("acme.io/v1", "nones")
+        with pytest.raises(InvalidArgumentError, match="nones"):
+            world.sync()

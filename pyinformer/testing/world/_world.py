@@ -361,6 +361,18 @@ class World(ObjectTestAPI):
             complete["metadata"]["namespace"] = namespace
         return decoded(resource.api_version, resource.plural, complete)
 
+    def sync(self) -> None:
+        """Start the factory's informers and wait until their caches have synced.
+
+        Every other method that changes or runs something does so, too: this is for tests that only
+        read a cache. Add handlers and indexes before it.
+
+        Raises:
+            InvalidArgumentError: a resource is not served.
+            CacheSyncTimeoutError: a cache cannot sync; the error has the reason.
+        """
+        self._loop_thread.call(self._prepare)
+
     def run(self, function: Callable[[], Awaitable[_T]]) -> _T:
         """Run a coroutine function in the World's loop: `world.run(recorder.start)`.
 
