@@ -219,7 +219,7 @@ def _feed(packer: BodyPacker, texts: list[bytes]) -> list[KubeObject[Any]]:
     usual: ObjectCodec[None] = ObjectCodec(PODS)
     found = [usual.decode(text, 0, len(text)) for text in texts]
     return [
-        packer.record(obj._key, obj.metadata, None, obj.raw, obj.gvk, obj.problem) for obj in found
+        packer.record(obj.key, obj.metadata, None, obj.raw, obj.gvk, obj.problem) for obj in found
     ]
 
 
@@ -242,7 +242,7 @@ def test_a_dictionary_is_not_trained_from_updates_of_one_object() -> None:
 
     assert packer.trainings == 0
     gc.collect()
-    assert list(packer._early or ()) == [newest._key]
+    assert list(packer._early or ()) == [newest.key]
 
 
 def test_dictionaries_belong_to_one_informer() -> None:

@@ -118,14 +118,14 @@ def cache() -> tuple[Indexer[PodView], Lister[PodView]]:
     indexer.add_index("scheduler", "spec.schedulerName")
     indexer.add_index("label", lambda obj: [*obj.metadata.labels.values()])
     records = [_CODEC.decode(raw, 0, len(raw)) for raw in map(body, ("a", "b", "c"))]
-    for _ in indexer.replace_nowait({obj._key: obj for obj in records}, "7"):
+    for _ in indexer.replace_nowait({obj.key: obj for obj in records}, "7"):
         pass
     return indexer, lister
 
 
 def digests(lister: Lister[Any]) -> dict[str, str]:
     """Return a digest of the bytes of every cached object."""
-    return {obj._key: sha256(obj.raw).hexdigest() for obj in lister.list()}
+    return {obj.key: sha256(obj.raw).hexdigest() for obj in lister.list()}
 
 
 def everything(lister: Lister[PodView]) -> dict[str, object]:
@@ -133,7 +133,7 @@ def everything(lister: Lister[PodView]) -> dict[str, object]:
     seen: dict[str, object] = {"keys": sorted(lister.keys())}
     for name in ("node", "scheduler", "label", "namespace"):
         for value in sorted(lister.index_values(name)):
-            seen[f"{name}={value}"] = sorted(obj._key for obj in lister.by_index(name, value))
+            seen[f"{name}={value}"] = sorted(obj.key for obj in lister.by_index(name, value))
     for key in sorted(lister.keys()):
         obj = lister[key]
         meta = obj.metadata

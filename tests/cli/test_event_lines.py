@@ -163,7 +163,7 @@ def test_of_many_long_paths_some_are_shown_in_part() -> None:
 def test_an_unreadable_object_is_named() -> None:
     broken = hold(_object())
     text = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":1e999}}'
-    broken = KubeObject(broken._key, broken.metadata, None, text, broken.gvk)
+    broken = KubeObject(broken.key, broken.metadata, None, text, broken.gvk)
 
     (line, _) = _lines([broken])
 
@@ -176,7 +176,7 @@ def test_a_deeply_nested_object_is_printed_or_named(levels: int) -> None:
     broken = hold(_object())
     value = b'{"a":' * levels + b"1" + b"}" * levels
     text = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":%s}' % value
-    broken = KubeObject(broken._key, broken.metadata, None, text, broken.gvk)
+    broken = KubeObject(broken.key, broken.metadata, None, text, broken.gvk)
     rendering = JsonRendering(what="configmaps.v1", shows_secrets=True)
 
     line = rendering.event(Added(broken))

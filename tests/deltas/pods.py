@@ -40,7 +40,7 @@ def pod(name: str, version: int = 1, uid: str = "") -> KubeObject[None]:
 
 def known(*objects: KubeObject[None]) -> dict[str, KubeObject[None]]:
     """Return a store: objects by key."""
-    return {obj._key: obj for obj in objects}
+    return {obj.key: obj for obj in objects}
 
 
 def unknown(name: str, version: int | None = None) -> DeletedFinalStateUnknown[None]:
@@ -73,14 +73,14 @@ def store_event(store: dict[str, KubeObject[None]], event: Event[None]) -> None:
     """Apply events to a store, and fail where their order would be impossible for a handler."""
     match event:
         case Added(new):
-            assert new._key not in store, f"{new!r} is added twice"
-            store[new._key] = new
+            assert new.key not in store, f"{new!r} is added twice"
+            store[new.key] = new
         case Updated(old, new):
-            assert store[new._key] is old, f"{new!r} replaces what was not there"
+            assert store[new.key] is old, f"{new!r} replaces what was not there"
             assert old.metadata.uid == new.metadata.uid
-            store[new._key] = new
+            store[new.key] = new
         case Deleted(last):
-            assert store.pop(last._key).metadata.uid == last.metadata.uid
+            assert store.pop(last.key).metadata.uid == last.metadata.uid
 
 
 async def settled() -> None:

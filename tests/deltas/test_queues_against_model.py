@@ -57,7 +57,7 @@ class QueueMachine(RuleBasedStateMachine):
         return pod(name, version, old.metadata.uid)
 
     def _arrives(self, obj: KubeObject[None]) -> None:
-        self.put[obj._key].append(obj.metadata.resource_version)
+        self.put[obj.key].append(obj.metadata.resource_version)
 
     @rule(name=NAMES)
     def change(self, name: str) -> None:
@@ -123,7 +123,7 @@ class QueueMachine(RuleBasedStateMachine):
         if isinstance(delta.object, KubeObject) and delta.type is not DeltaType.SYNC:
             told.append(delta.object)
         for obj in told:
-            self.taken[obj._key].append(obj.metadata.resource_version)
+            self.taken[obj.key].append(obj.metadata.resource_version)
         for event in events_of(delta, self.store):
             store_event(self.store, event)
 

@@ -52,7 +52,7 @@ def big_pod(number: int, **labels: str) -> JSONObject:
 def state_of(informer: SharedInformer[Any]) -> dict[str, tuple[bytes, Any, Any]]:
     """Return everything that an informer has of each object."""
     return {
-        obj._key: (obj.raw, obj.metadata, obj.view)
+        obj.key: (obj.raw, obj.metadata, obj.view)
         for obj in informer.lister.list(allow_unsynced=True)
     }
 
@@ -97,15 +97,14 @@ async def agreed(server: APIServer, *informers: SharedInformer[Any]) -> None:
         values = set(first.lister.index_values(name))
         assert values == set(second.lister.index_values(name))
         for value in values:
-            found = {obj._key for obj in first.lister.by_index(name, value)}
-            assert found == {obj._key for obj in second.lister.by_index(name, value)}
+            found = {obj.key for obj in first.lister.by_index(name, value)}
+            assert found == {obj.key for obj in second.lister.by_index(name, value)}
 
 
 def versions_of(informer: SharedInformer[Any]) -> dict[str, tuple[str, str]]:
     """Return what an informer has: key to uid and resource version."""
     return {
-        obj._key: (obj.metadata.uid, obj.metadata.resource_version)
-        for obj in informer.lister.list()
+        obj.key: (obj.metadata.uid, obj.metadata.resource_version) for obj in informer.lister.list()
     }
 
 

@@ -34,7 +34,7 @@ def test_handlers_take_and_change_the_initial_list_independently() -> None:
     one, other = InitialList(contents), InitialList(contents)
     for obj in OBJECTS[:5_000]:
         assert one.take() is obj
-    one.remove(OBJECTS[-1]._key)
+    one.remove(OBJECTS[-1].key)
     one.change(make("ns/p9000", resource_version="2"))
     assert [other.take() for _ in range(len(other))] == OBJECTS
 
@@ -42,7 +42,7 @@ def test_handlers_take_and_change_the_initial_list_independently() -> None:
 def test_nothing_is_allocated_per_object_before_it_is_taken() -> None:
     contents: CacheContents[None] = CacheContents(OBJECTS)
     initial = InitialList(contents)
-    initial.remove(OBJECTS[-1]._key)
+    initial.remove(OBJECTS[-1].key)
     initial.change(make("ns/p9000", resource_version="2"))
     assert [one is other for one, other in zip(initial._tables[::-1], contents.tables, strict=True)]
     assert (len(initial._changed), len(initial._gone), len(initial._current)) == (1, 1, 0)
@@ -57,7 +57,7 @@ def test_tables_that_every_handler_has_taken_are_released() -> None:
 
 def test_takes_changes_and_removals_in_any_order_are_those_of_a_dict() -> None:
     chance = random.Random(7)
-    initial, model = InitialList(CacheContents(OBJECTS)), {obj._key: obj for obj in OBJECTS}
+    initial, model = InitialList(CacheContents(OBJECTS)), {str(obj.key): obj for obj in OBJECTS}
     told: list[KubeObject] = []
     while model:
         key = f"ns/p{chance.randrange(COUNT)}"

@@ -48,7 +48,7 @@ def overflowing(*events: Event) -> Mailbox:
 def sized(name: str, version: int, size: int) -> KubeObject:
     """Return an object with so large a body."""
     obj = make(name, resource_version=f"{version}")
-    return KubeObject(obj._key, obj.metadata, None, b" " * size, obj.gvk)
+    return KubeObject(obj.key, obj.metadata, None, b" " * size, obj.gvk)
 
 
 def updates(name: str, count: int, size: int) -> list[Event]:

@@ -339,7 +339,7 @@ def test_in_a_new_epoch_one_version_with_another_content_is_an_update(queue: Que
     mirror = bench.attach()
     bench.replace(A1, B1)
     bench.owner.is_resetting = True
-    other = KubeObject(A1._key, A1.metadata, None, b'{"metadata":{},"spec":{}}', A1.gvk)
+    other = KubeObject(A1.key, A1.metadata, None, b'{"metadata":{},"spec":{}}', A1.gvk)
 
     bench.replace(other, B1)
 

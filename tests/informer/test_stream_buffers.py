@@ -100,7 +100,7 @@ async def test_every_event_refuses_what_is_over_its_bound_and_keeps_the_rest() -
 
 
 async def test_every_event_refuses_large_objects_earlier() -> None:
-    large = KubeObject(A1._key, A1.metadata, None, b" " * (1 << 20), A1.gvk)
+    large = KubeObject(A1.key, A1.metadata, None, b" " * (1 << 20), A1.gvk)
     async with EventStream(_Owner(), max_events=1_000) as stream:
         for event, most in [(Updated(large, large), 17)] * 3 + [(Updated(A1, A2), 1_000)]:
             for _ in range(most):

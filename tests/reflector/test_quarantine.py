@@ -17,7 +17,7 @@ _PROBLEM = "cannot be read as asked: Expected `int`"
 def bad(name: str, version: str, uid: str = "uid-1") -> KubeObject[None]:
     """Return a pod with a problem."""
     good = pod(name, version, uid)
-    return KubeObject(good._key, good.metadata, None, good.raw, good.gvk, _PROBLEM)
+    return KubeObject(good.key, good.metadata, None, good.raw, good.gvk, _PROBLEM)
 
 
 class Cache(DictSink):
@@ -184,4 +184,4 @@ def test_a_state_that_is_larger_than_the_bound_is_not_held() -> None:
 def large(name: str, size: int) -> KubeObject[None]:
     """Return a pod with so large a body."""
     good = pod(name, "5")
-    return KubeObject(good._key, good.metadata, None, good.raw + b" " * size, good.gvk)
+    return KubeObject(good.key, good.metadata, None, good.raw + b" " * size, good.gvk)

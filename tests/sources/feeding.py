@@ -120,7 +120,7 @@ class FedInformer:
 
     def load(self, *objects: KubeObject) -> None:
         """Take a complete list."""
-        for _ in self._store_sink.replace_nowait({obj._key: obj for obj in objects}, "1"):
+        for _ in self._store_sink.replace_nowait({obj.key: obj for obj in objects}, "1"):
             pass
 
     def apply(self, event: Event[None]) -> None:
@@ -133,7 +133,7 @@ class FedInformer:
 
     def update(self, new: KubeObject) -> None:
         """Take an object's new state."""
-        self.apply(Updated(self.lister[new._key], new))
+        self.apply(Updated(self.lister[new.key], new))
 
     def delete(self, key: str) -> None:
         """Take a deletion."""

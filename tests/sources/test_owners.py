@@ -209,7 +209,7 @@ def test_the_owner_index_equals_its_recomputation_after_any_history(
 
     for version, (step, name, namespace, references) in enumerate(steps, start=2):
         obj = made(name, namespace=namespace, owners=references, version=version)
-        before = informer.lister.get(obj._key)
+        before = informer.lister.get(obj.key)
         expected = _owners_of(before, controller_only) | _owners_of(obj, controller_only)
         match step:
             case "put":
@@ -217,7 +217,7 @@ def test_the_owner_index_equals_its_recomputation_after_any_history(
             case "delete":
                 expected = _owners_of(before, controller_only)
                 if before is not None:
-                    informer.delete(obj._key)
+                    informer.delete(obj.key)
             case _:
                 others = [known for known in informer.lister.list() if known.key != obj.key]
                 informer.load(obj, *others)

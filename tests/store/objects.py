@@ -57,7 +57,7 @@ def pod(
 
 def by_key(objects: Iterable[KubeObject[Any]]) -> dict[str, KubeObject[Any]]:
     """Return objects by key, as a complete list hands them over."""
-    return {obj._key: obj for obj in objects}
+    return {obj.key: obj for obj in objects}
 
 
 def replace(store: Indexer[Any], *objects: KubeObject[Any], version: str = "1") -> None:

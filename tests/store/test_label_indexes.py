@@ -127,7 +127,7 @@ class LabelledMachine(RuleBasedStateMachine):
         """Hand over a complete list."""
         self.model = {key: self._new(key, labels) for key, labels in fresh.items()}
         for name, cache in self.caches.items():
-            replace(cache, *(obj for obj in self.model.values() if obj._key.startswith(name)))
+            replace(cache, *(obj for obj in self.model.values() if obj.key.startswith(name)))
 
     @rule(key=KEYS)
     def add_index(self, key: str) -> None:
@@ -311,7 +311,7 @@ class Mover:
         self._store = store
         self._sides = [Labels.of({"side": "0"}), Labels.of({"side": "1"})]
         replace(store, *(pod(f"p{n:04}", labels={"side": "0"}) for n in range(OBJECTS)))
-        self._order = [obj._key for obj in store.list()]
+        self._order = [obj.key for obj in store.list()]
         self._current = dict(zip(self._order, store.list(), strict=True))
 
     def run(self, rounds: int) -> None:
@@ -325,7 +325,7 @@ class Mover:
 
     def fault(self, found: list[KubeObject[Any]]) -> str:
         """Return what shows that a read was not of one moment, or not in order."""
-        keys = [obj._key for obj in found]
+        keys = [obj.key for obj in found]
         if len({obj.metadata.labels for obj in found}) > 1:
             return "objects with another label"
         if any(one >= other for one, other in pairwise(keys)):

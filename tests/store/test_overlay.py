@@ -49,7 +49,7 @@ class Cache:
 
     def list(self, version: int, *objects: KubeObject[Any]) -> None:
         """Take a complete list."""
-        for _ in self.store.replace_nowait({o._key: o for o in objects}, str(version)):
+        for _ in self.store.replace_nowait({o.key: o for o in objects}, str(version)):
             pass
         self.position = str(version)
         self.overlay.sweep()

@@ -43,7 +43,7 @@ class Cache:
 
     def list(self, *objects: KubeObject[Any], version: str = "950") -> None:
         """Take a complete list."""
-        found = {obj._key: obj for obj in objects}
+        found = {str(obj.key): obj for obj in objects}
         for _ in self.store.replace_nowait(
             found, version, ended_nowait=lambda: self.overlay.ended_by(found, version)
         ):
@@ -55,7 +55,7 @@ class Cache:
     def shown(self) -> str:
         """What a reader sees of A: its uid and version, or nothing."""
         found = self.lister.get(A)
-        assert [obj._key for obj in self.lister.list()] == ([] if found is None else [A])
+        assert [obj.key for obj in self.lister.list()] == ([] if found is None else [A])
         return "" if found is None else f"{found.metadata.uid}@{found.metadata.resource_version}"
 
 

@@ -285,14 +285,14 @@ class Reads(RuleBasedStateMachine):
         if not hasattr(self, "lister"):
             return
         truth = {key: obj for key in KEYS if (obj := self.lister.get(key)) is not None}
-        assert {obj._key: obj for obj in self.lister.list()} == truth
+        assert {obj.key: obj for obj in self.lister.list()} == truth
         assert sorted(self.lister.keys()) == sorted(truth)
         assert sorted(self.lister.index_values("node")) == sorted(set(map(node_of, truth.values())))
         for node in NODES:
-            found = {obj._key: obj for obj in self.lister.by_index("node", node)}
+            found = {obj.key: obj for obj in self.lister.by_index("node", node)}
             assert found == {key: obj for key, obj in truth.items() if node_of(obj) == node}
         for namespace in ("x", "y"):
-            listed = {obj._key for obj in self.lister.namespace(namespace).list()}
+            listed = {obj.key for obj in self.lister.namespace(namespace).list()}
             assert listed == {key for key in truth if key.startswith(f"{namespace}/")}
 
     @invariant()
@@ -318,7 +318,7 @@ class Reads(RuleBasedStateMachine):
             self.hear_one()
         assert not self.overlay.entries
         served = {k: s[-1].version for k, s in self.history.items() if s[-1].is_cached}
-        assert {obj._key: version_of(obj) for obj in self.lister.list()} == served
+        assert {obj.key: version_of(obj) for obj in self.lister.list()} == served
         nothing: dict[str, object] = {node: set() for node in NODES} | dict.fromkeys(KEYS, 0)
         lost = [
             target

@@ -69,7 +69,7 @@ class Process:
         if not self._late:
             return
         new = self._late.popleft()
-        old = self.store.get(new._key)
+        old = self.store.get(new.key)
         event = Added(new) if old is None else Updated(old, new)
         self.store.apply_nowait(event)
         self.overlay.observe(event)
@@ -104,7 +104,7 @@ class Reader:
                 ("list", lister.list()),
                 ("namespace", lister.namespace("default").list()),
             ):
-                by_key = {obj._key: obj for obj in found}
+                by_key = {str(obj.key): obj for obj in found}
                 if len(by_key) != len(found):
                     self.faults.append(f"{what}: twice")
                 for key in _KEYS:
@@ -115,7 +115,7 @@ class Reader:
                 for obj in lister.by_index("node", node):
                     if node_of(obj) != node:
                         self.faults.append(f"{obj} is not on {node}")
-                    self._check(obj._key, obj)
+                    self._check(obj.key, obj)
 
     def _check(self, key: str, seen: KubeObject[Any] | None) -> None:
         if version_of(seen) < self._seen[key]:

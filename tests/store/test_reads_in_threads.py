@@ -63,7 +63,7 @@ class Rounds:
 
     def fault(self, found: list[KubeObject[Any]]) -> str:
         """Return what shows that a read was not of one moment."""
-        by_key = {obj._key: version_of(obj) for obj in found}
+        by_key = {str(obj.key): version_of(obj) for obj in found}
         if len(found) != _OBJECTS or len(by_key) != _OBJECTS:
             return f"{len(found)} objects"
         versions = [by_key[key] for key in self._keys]

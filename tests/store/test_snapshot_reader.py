@@ -33,7 +33,7 @@ Answer = tuple[tuple[str, str], ...] | tuple[str, ...]
 
 
 def _answer(objects: list[KubeObject[Any]]) -> Answer:
-    return tuple(sorted((obj._key, obj.metadata.resource_version) for obj in objects))
+    return tuple(sorted((obj.key, obj.metadata.resource_version) for obj in objects))
 
 
 READS: dict[str, tuple[Callable[[Lister[Any]], Answer], Callable[[Shown], Answer]]] = {
@@ -64,7 +64,7 @@ READS: dict[str, tuple[Callable[[Lister[Any]], Answer], Callable[[Shown], Answer
     "selector in a namespace": (
         lambda lister: _answer(lister.namespace("a").list(label_selector="node=n1")),
         lambda shown: _answer(
-            [obj for obj in shown.values() if obj._key[0] == "a" and node_of(obj) == "n1"]
+            [obj for obj in shown.values() if obj.key[0] == "a" and node_of(obj) == "n1"]
         ),
     ),
     "index_values": (

@@ -83,9 +83,9 @@ class CacheMachine(RuleBasedStateMachine):
     def put(self, key: tuple[str, str], node: str | None, labels: Any) -> None:
         """Add or update."""
         new = self._pod(key, node, labels)
-        old = self.model.get(new._key)
+        old = self.model.get(new.key)
         self.store.apply_nowait(Added(new) if old is None else Updated(old, new))
-        self.model[new._key] = new
+        self.model[new.key] = new
 
     @precondition(lambda self: self.model)
     @rule(data=st.data(), node=NODES)

@@ -162,16 +162,16 @@ class Reader(threading.Thread):
             self._complain("index_values", "a value that always has objects is missing")
 
     def _check(self, what: str, found: list[KubeObject[Any]]) -> None:
-        if len({obj._key for obj in found}) != len(found):
+        if len({obj.key for obj in found}) != len(found):
             self._complain(what, "the same key twice")
         for obj in found:
             version = int(obj.metadata.resource_version)
-            if version < self._newest.get(obj._key, 0):
+            if version < self._newest.get(obj.key, 0):
                 self._complain(what, f"{obj!r} went back in time")
-            self._newest[obj._key] = version
+            self._newest[obj.key] = version
 
     def _expect_steady(self, what: str, found: list[KubeObject[Any]]) -> None:
-        missing = set(_STEADY) - {obj._key for obj in found}
+        missing = set(_STEADY) - {obj.key for obj in found}
         if missing:
             self._complain(what, f"{missing} never left and are missing")
 
