@@ -17,11 +17,9 @@ from pyinformer.apimachinery import (
     Added,
     Deleted,
     Event,
-    GroupVersionKind,
     GroupVersionResource,
     JSONObject,
     KubeObject,
-    ObjectKey,
     ObjectMeta,
     Updated,
     View,
@@ -49,7 +47,7 @@ from pyinformer.informer import (
     in_thread,
     wait_for_cache_sync,
 )
-from pyinformer.store import Lister, NamespaceLister
+from pyinformer.store import Lister
 
 if TYPE_CHECKING:
     from pyinformer import blocking as blocking
@@ -121,7 +119,6 @@ __all__ = [
     "Deleted",
     "Event",
     "ForbiddenError",
-    "GroupVersionKind",
     "GroupVersionResource",
     "InformerError",
     "JSONObject",
@@ -130,9 +127,7 @@ __all__ = [
     "LeaderElector",
     "Lister",
     "MutationDetector",
-    "NamespaceLister",
     "NotFoundError",
-    "ObjectKey",
     "ObjectMeta",
     "Operator",
     "OperatorRun",

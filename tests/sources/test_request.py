@@ -7,7 +7,8 @@ import pickle
 
 import pytest
 
-from pyinformer import ControllerOptions, ObjectKey, Request, Result, RetryAfter
+from pyinformer import ControllerOptions, Request, Result, RetryAfter
+from pyinformer.cache import ObjectKey
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.sources import Reason, request_for
 from tests.hostile import HOSTILE, assert_shown_safely
