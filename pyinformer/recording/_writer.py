@@ -6,7 +6,6 @@ says where. A file that cannot be written ends the recording, never the informer
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -18,6 +17,7 @@ import msgspec
 
 from pyinformer._logging import get_logger
 from pyinformer.errors import ProtocolError, RecordingFileError
+from pyinformer.recording._files import RecordingFiles, file_error
 from pyinformer.recording._line_buffer import LINE_FIELD, LineBuffer
 from pyinformer.tasks import error_text
 from pyinformer.transport import LineSplitter, ListSplitter
@@ -115,13 +115,11 @@ class RecordingWriter:
     """
 
     def __init__(self, path: Path, mask: Mask, *, max_bytes: int) -> None:
-        self.path = path
-        self._older = path.with_name(f"{path.stem}.1{path.suffix}")
+        self._files = RecordingFiles(path, max_bytes=max_bytes)  # belongs to the thread
         self._mask = mask
-        self._max_file_bytes = max_bytes // 2  # of one file
-        self._rotate_bytes = self._max_file_bytes * _ROTATE_AT
+        self._rotate_bytes = self._files.max_file_bytes * _ROTATE_AT
         self._steps: deque[tuple[float, int, Step]] = deque()
-        self._buffer_bytes = min(_BUFFER_BYTES, self._max_file_bytes // 8)
+        self._buffer_bytes = min(_BUFFER_BYTES, self._files.max_file_bytes // 8)
         self._spare: deque[LineBuffer] = deque()
         self._buffer = LineBuffer(self._buffer_bytes)  # belongs to the loop until it is put
         self._put_bytes = self._taken_bytes = 0  # the first belongs to the loop, the second not
@@ -134,12 +132,9 @@ class RecordingWriter:
         self._report_full: Callable[[], object] = _nothing
         self._report_room: Callable[[], object] = _nothing
         self._ask_for_lines: Callable[[], object] = _nothing
-        self._fd = -1
-        self._file_bytes = self._written_bytes = self._lines = self._files = 0
-        self._dropped_file_bytes = self._dropped_bytes = self._dropped_loop_bytes = self._gaps = 0
-        self._put_file_bytes, self._files_put = 0, 1  # these two and the next belong to the loop
+        self._put_file_bytes, self._files_put = 0, 1  # these and the next two belong to the loop
+        self._dropped_loop_bytes = 0
         self._is_asked = False
-        self._has_overflowed = False
         self._error = ""
         self._bodies: dict[int, _Splitter] = {}
 
@@ -149,14 +144,7 @@ class RecordingWriter:
         Raises:
             RecordingFileError: it exists, or cannot be created.
         """
-        try:
-            for path in (self.path, self._older):
-                if path.is_symlink() or path.exists():
-                    reason = "it exists, and a recording never replaces a file: name another one"
-                    raise RecordingFileError(str(path), reason)
-            self._begin_file(header)
-        except OSError as error:
-            raise _file_error(self.path, error) from error
+        self._files.create(header)
 
     def start(
         self,
@@ -253,7 +241,7 @@ class RecordingWriter:
     @property
     def needs_file(self) -> bool:
         """Whether the writer waits for the step that begins the next file."""
-        is_late = self._has_overflowed and self._files_put == self._files
+        is_late = self._files.has_overflowed and self._files_put == self._files.files
         return self._is_asked or is_late
 
     @property
@@ -263,13 +251,14 @@ class RecordingWriter:
 
     def statistics(self) -> RecordingStatistics:
         """Return what was written so far; from any thread."""
+        files = self._files
         return RecordingStatistics(
-            path=self.path,
-            written_bytes=self._written_bytes,
-            lines=self._lines,
-            dropped_bytes=self._dropped_bytes + self._dropped_loop_bytes,
-            gaps=self._gaps,
-            files=self._files,
+            path=files.path,
+            written_bytes=files.written_bytes,
+            lines=files.lines,
+            dropped_bytes=files.dropped_bytes + self._dropped_loop_bytes,
+            gaps=files.gaps,
+            files=files.files,
             error=self._error,
         )
 
@@ -280,7 +269,7 @@ class RecordingWriter:
         self._due.set()
         self._wake.set()
         if self._thread is None:
-            self._close_file()
+            self._files.close()
 
     def join(self, timeout_seconds: float) -> None:
         """Wait for the end of the thread; blocks."""
@@ -300,23 +289,18 @@ class RecordingWriter:
                 self._write_waiting()
             self._write_waiting()
         except OSError as error:
-            self._fail(_file_error(self.path, error))
+            self._fail(file_error(self._files.path, error))
         except Exception as error:  # noqa: BLE001 - without a thread, the status must say why
             reason = f"{error_text(error)}; please report this"
-            self._fail(RecordingFileError(str(self.path), reason))
+            self._fail(RecordingFileError(str(self._files.path), reason))
         finally:
             self._is_closed = True
             self._steps.clear()
-            self._close_file()
-
-    def _close_file(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            self._files.close()
 
     def _fail(self, error: RecordingFileError) -> None:
         self._error = str(error)
-        facts = {"path": str(self.path), "reason": error.reason}
+        facts = {"path": str(self._files.path), "reason": error.reason}
         _log.error(
             "the recording %(path)s has ended, and the informer continues: %(reason)s",
             facts,
@@ -355,7 +339,7 @@ class RecordingWriter:
                 self._write_contents(at, number, step, out)
             case NextFile(header):
                 self._flush(out)
-                self._rotate(header)
+                self._files.rotate(header)
             case Note(entry):
                 self._note(at, entry, out)
 
@@ -389,12 +373,13 @@ class RecordingWriter:
     def _note(self, at: float, entry: dict[str, object], out: _Block) -> None:
         if "stop" in entry:
             self._flush(out)
-            if self._dropped_file_bytes:  # at the very end: no snapshot follows
-                self._write(_encode({"t": round(at, 6), "gap": self._dropped_file_bytes}) + b"\n")
-                self._write(_encode({"t": round(at, 6), **entry}) + b"\n")
+            dropped_bytes = self._files.dropped_here_bytes
+            if dropped_bytes:  # at the very end: no snapshot follows
+                self._files.write(_encode({"t": round(at, 6), "gap": dropped_bytes}) + b"\n")
+                self._files.write(_encode({"t": round(at, 6), **entry}) + b"\n")
                 return
         if "gap" in entry:
-            self._gaps += 1
+            self._files.gaps += 1
         out.entry(at, entry)
 
     def _end(self, at: float, number: int, step: Ended, out: _Block) -> None:
@@ -417,56 +402,11 @@ class RecordingWriter:
             self._keep(data, lines, is_snapshot=is_snapshot)
 
     def _keep(self, data: bytes | memoryview, lines: int, *, is_snapshot: bool = False) -> None:
-        is_full = self._file_bytes + len(data) > self._max_file_bytes
-        if is_full or (self._has_overflowed and not is_snapshot):  # or a file would have a hole
-            if is_snapshot or self._file_bytes + len(data) > 2 * self._max_file_bytes:
-                reason = (
-                    "the content of the cache alone does not fit: max_bytes must be larger, got"
-                    f" {2 * self._max_file_bytes}"
-                )
-                raise RecordingFileError(str(self.path), reason)
-            self._dropped_bytes += len(data)
-            self._dropped_file_bytes += len(data)
-            if not self._has_overflowed:
-                self._has_overflowed = True
-                self._report_full()
-            return
-        self._write(data)
-        self._lines += lines
-
-    def _write(self, data: bytes | memoryview) -> None:
-        rest = memoryview(data)
-        while rest:
-            written = os.write(self._fd, rest)
-            self._file_bytes += written
-            self._written_bytes += written
-            rest = rest[written:]
-
-    def _rotate(self, header: bytes) -> None:
-        if self._dropped_file_bytes:
-            self._gaps += 1
-        self._close_file()
-        self.path.replace(self._older)
-        self._has_overflowed = False
-        self._dropped_file_bytes = 0
-        self._begin_file(header)
-
-    def _begin_file(self, header: bytes) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        self._fd = os.open(self.path, flags, 0o600)  # it may hold what others must not read
-        self._file_bytes = 0
-        self._files += 1
-        self._write(header)
+        self._files.keep(data, lines, is_snapshot=is_snapshot, on_full=self._report_full)
 
 
 def _nothing() -> None:
     """Do nothing: `start` has not set the callback yet."""
-
-
-def _file_error(path: Path, error: OSError) -> RecordingFileError:
-    if isinstance(error, RecordingFileError):
-        return error
-    return RecordingFileError(str(path), error.strerror or str(error))
 
 
 @final
