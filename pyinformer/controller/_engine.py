@@ -14,21 +14,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
 
 import anyio
-from msgspec.structs import replace
 
 from pyinformer._logging import get_logger
-from pyinformer._printable import Lines
-from pyinformer.apimachinery import TokenBucket, V
+from pyinformer.apimachinery import V
 from pyinformer.cluster import CURRENT_WRITER
-from pyinformer.controller._log_text import is_expected, level_of, outlook_of, text_of
 from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
 from pyinformer.controller._metrics import (
     ControllerMetrics,
     is_panic,
     unique_label,
 )
-from pyinformer.controller._outage_log import outage_of, outages
-from pyinformer.controller._outcomes import Outcome, Outcomes, only_cause, shown_error
+from pyinformer.controller._outcomes import Outcome, Outcomes
+from pyinformer.controller._reconcile_log import ReconcileLog
 from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
 from pyinformer.controller._result import Result
@@ -43,7 +40,7 @@ from pyinformer.errors import (
 from pyinformer.informer import wait_until_controllers_can_begin
 from pyinformer.metrics import NO_METRICS, Metrics, MetricsScope, MetricsSource, Sample, fenced
 from pyinformer.sources import OwnedSource, Reason, request_text
-from pyinformer.tasks import UserTasks, loop_time, place_of, repeats_text, trace_text
+from pyinformer.tasks import UserTasks, loop_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -59,8 +56,6 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_LINES_AT_ONCE: Final = 1_000  # of failures: a tenant can create any number of failing keys
-_LINES_PER_SECOND: Final = 10.0
 _SHOWN_FAILING: Final = 20  # keys in the status: people read no more
 _KEYS_SECONDS: Final = 10.0  # for initial keys, if namespaces have used up the time of the start
 _RELEASED: Final = 64  # held requests that come back in one step of the loop
@@ -161,9 +156,7 @@ class Engine(Generic[V]):
         )
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._postponed = self._dropped_held = 0
-        self._failure_lines = TokenBucket(per_second=_LINES_PER_SECOND, burst=_LINES_AT_ONCE)
-        self._unlogged_failures = self._unlogged_outage = 0
-        self._last_error: str | None = None
+        self._log = ReconcileLog(name, options.log_exceptions)
         self._now: Callable[[], float] = float
 
     @property
@@ -330,7 +323,7 @@ class Engine(Generic[V]):
             postponed=self._postponed,
             late_results=self._pool.late_results,
             dropped=statistics.dropped + self.requests.refused + self._dropped_held,
-            last_error=self._last_error,
+            last_error=self._log.last_error,
             sources=tuple(source.status() for source in self.sources),
         )
 
@@ -409,19 +402,15 @@ class Engine(Generic[V]):
         """Decide what follows from the end of a reconcile; count it and log it."""
         if ended is None or isinstance(ended, Result):
             outcome = self._outcomes.succeeded(request, ended)
-            if self._unlogged_outage:
-                self._log_recovery(now)
-            if _log.isEnabledFor(logging.DEBUG):
-                _log.debug(
-                    "controller %s: reconciled %s: %s; reasons: %s",
-                    self.name,
-                    request,
-                    outcome.kind,
-                    _reasons(request),
-                )
+            if self._log.unlogged_of_outage or _log.isEnabledFor(logging.DEBUG):  # nearly never
+                self._log.succeeded(outcome, now)
         else:
             outcome = self._outcomes.failed(request, ended, now)
-            self._log_failure(outcome, ended, now)
+            self._log.failed(outcome, ended, now)
+            if isinstance(ended, ReconcileTimeoutError):
+                self._counts["timeout"] += 1
+            elif is_panic(ended):
+                self._counts["panic"] += 1
         self._counts[outcome.kind] += 1
         if self._metrics is not None:
             self._metrics.reconciled(seconds)
@@ -444,47 +433,6 @@ class Engine(Generic[V]):
         probe = self._breaker.next_probe(now)
         if probe is not None:
             queue.add_after_nowait(probe.request_id, probe.after_seconds, priority=probe.priority)
-
-    def _log_failure(self, outcome: Outcome, error: BaseException, now: float) -> None:
-        if isinstance(error, ReconcileTimeoutError):
-            self._counts["timeout"] += 1
-        elif is_panic(error):
-            self._counts["panic"] += 1
-        self._last_error = f"{shown_error(only_cause(error))} {place_of(error)}"
-        if not _log.isEnabledFor(level_of(error)):
-            return
-        repeats, outage = "", outage_of(error)
-        if outage:
-            unlogged_of_all = outages().due_kind(outage, now)
-            if unlogged_of_all is None:
-                self._unlogged_outage += 1
-                return
-            repeats = f"; further failures like this one are counted{repeats_text(unlogged_of_all)}"
-        if self._failure_lines.reserve(now) > 0:
-            self._failure_lines.give_back()
-            self._unlogged_failures += 1
-            return
-        unlogged, self._unlogged_failures = self._unlogged_failures, 0
-        shown = self.options.log_exceptions
-        _log.log(
-            level_of(error),
-            "controller %s: the reconcile of %s failed: %s; %s; reasons: %s%s%s%s",
-            self.name,
-            outcome.request,
-            text_of(error, shown),
-            outlook_of(outcome),
-            _reasons(outcome.request),
-            repeats,
-            f"; {unlogged} failures since the last such line are not logged" if unlogged else "",
-            Lines(f"\n{trace_text(error)}" if shown == "full" and not is_expected(error) else ""),
-        )
-
-    def _log_recovery(self, now: float) -> None:
-        """Log the number of failures that an outage has caused, at most once a minute."""
-        if outages().due_kind(f"the end for {self.name}", now) is not None:
-            unlogged, self._unlogged_outage = self._unlogged_outage, 0
-            text = "controller %s: reconciles succeed again; %d failures of the outage were counted"
-            _log.info(text, self.name, unlogged)
 
     def _measure(self) -> None:
         """Register all metrics of the controller, so that each is shown before it first changes."""
@@ -528,10 +476,3 @@ def _lack(source: Source) -> str:
         return "initial keys are not enqueued yet"
     reason = f": {source.unknown_because}" if source.unknown_because else ""
     return f"its kind of owner is not known yet{reason}"
-
-
-def _reasons(request: Request) -> str:
-    """Return why a request was made; the line has named its own object already."""
-    own = request.key
-    reasons = (replace(one, key="") if one.key == own else one for one in request.reasons)
-    return "; ".join(map(str, reasons)) or "none"
