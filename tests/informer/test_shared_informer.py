@@ -1140,13 +1140,20 @@ class NoView:
     pass
 
 
-@pytest.mark.parametrize("view", [Mutable, NoView, dict])
-async def test_an_invalid_view_is_refused(apiserver: APIServer, view: Any) -> None:
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        pytest.param(Mutable, "cannot be a view", id="view"),
+        pytest.param(NoView, "cannot be decoded into NoView: use a msgspec.Struct", id="model"),
+        pytest.param("PodView", "model", id="text"),
+    ],
+)
+async def test_an_invalid_model_is_refused(apiserver: APIServer, model: Any, words: str) -> None:
     async with cluster_of(apiserver) as cluster:
         with pytest.raises(InvalidTypeError) as raised:
-            SharedInformer(cluster, "v1", "pods", model=view)
+            SharedInformer(cluster, "v1", "pods", model=model)
 
-    assert "cannot be a view" in str(raised.value)
+    assert words in str(raised.value)
 
 
 class Misfit(View):

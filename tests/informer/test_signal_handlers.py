@@ -39,9 +39,9 @@ async def main(what):
             await factory.wait_for_cache_sync(timeout_seconds=100)
             health = pyinformer.health.Health(factory)
             read = {
-                "typed": lambda: typed.lister.list(),
+                "typed": lambda: [one.view for one in typed.lister.list()],
                 "health": lambda: (health.ready(), health.overview()),
-                "status": lambda: (typed.informer.status(), typed.informer.age_seconds()),
+                "status": lambda: (typed.status(), typed.age_seconds()),
             }[what]
 
             def on_signal(*_):
