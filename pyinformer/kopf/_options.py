@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from pyinformer.apimachinery import check_flag
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.tasks import means_off
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 SWITCH: Final = "PYINFORMER_KOPF"
 """The environment variable that keeps everything on plain kopf."""
-_OFF: Final = frozenset({"off", "0", "no", "false"})
 
 
 @final
@@ -105,7 +105,7 @@ def why_off(environ: Mapping[str, str], settings: object = None) -> str:
     Raises:
         InvalidArgumentError: `settings.pyinformer` is not a bool.
     """
-    if environ.get(SWITCH, "").strip().lower() in _OFF:
+    if means_off(environ.get(SWITCH, "")):
         return f"the environment has {SWITCH}={environ[SWITCH]}"
     wanted = getattr(settings, "pyinformer", True)
     check_flag("settings.pyinformer", wanted)

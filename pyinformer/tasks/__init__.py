@@ -30,7 +30,7 @@ from pyinformer.tasks._host import (
 from pyinformer.tasks._imports import check_not_imported, imported_only
 from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._loop_time import loop_time
-from pyinformer.tasks._runner import program_runner, run_on_asyncio
+from pyinformer.tasks._runner import means_off, program_runner, run_on_asyncio
 from pyinformer.tasks._signals import SignalListener, on_sigusr1
 from pyinformer.tasks._throttle import Throttle
 from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
@@ -82,6 +82,7 @@ __all__ = [
     "imported_only",
     "is_asynchronous",
     "loop_time",
+    "means_off",
     "name_of",
     "on_sigusr1",
     "place_of",

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 _T = TypeVar("_T")
 
 UVLOOP_SWITCH: Final = "PYINFORMER_UVLOOP"
+_OFF: Final = frozenset({"off", "0", "no", "false"})
 
 
 def program_runner(*, may_use_uvloop: bool = True) -> asyncio.Runner:
@@ -20,7 +21,7 @@ def program_runner(*, may_use_uvloop: bool = True) -> asyncio.Runner:
         may_use_uvloop: False for asyncio's own loop, as `PYINFORMER_UVLOOP=off` in the environment
             chooses it.
     """
-    if not may_use_uvloop or os.environ.get(UVLOOP_SWITCH, "").lower() == "off":
+    if not may_use_uvloop or means_off(os.environ.get(UVLOOP_SWITCH, "")):
         return _asyncio_runner()
     if _threads_are_greenlets():
         return _asyncio_runner()  # uvloop waits in C, where no greenlet runs
@@ -29,6 +30,11 @@ def program_runner(*, may_use_uvloop: bool = True) -> asyncio.Runner:
     except ImportError:  # it is an extra, and does not exist on Windows
         return _asyncio_runner()
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def means_off(text: str) -> bool:
+    """Return whether the text of an environment variable is `off`, or means the same."""
+    return text.strip().lower() in _OFF
 
 
 def _threads_are_greenlets() -> bool:

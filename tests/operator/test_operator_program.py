@@ -131,6 +131,7 @@ def _handles(pid: int, number: signal.Signals) -> bool:
     [
         pytest.param("", "None", "uvloop", id="uvloop"),
         pytest.param("off", "None", "asyncio", id="switched-off"),
+        pytest.param("0", "None", "asyncio", id="switched-off-by-0"),
         pytest.param("", "pyinformer.LeaderElection()", "asyncio", id="leader-election"),
     ],
 )
