@@ -64,6 +64,7 @@ class Freshness(Generic[V]):
             indexer.get,
             lambda: self.shown_position,
             order=self._order,
+            now=lambda: context.lifecycle.now(),  # noqa: PLW0108 - it is replaced at the start
             was_deleted=self._was_deleted,
             on_missed_state=self._on_missed_state,
             selective=scope.is_selective,

@@ -35,6 +35,7 @@ _log = get_logger(__name__)
 _MAX_ENTRIES = 10_000  # a watch that stalls for minutes under hundreds of writes a second
 _SWEEP_AT_LEAST = 64
 _CONFIRMATIONS = 3  # bookmarks or lists that an entry outlives when nothing else decides on it
+_DOUBT_SECONDS = 10.0  # a watch that is behind brings the write soon after what came before it
 
 
 @final
@@ -151,7 +152,9 @@ class Overlay(Generic[V]):
         get: returns the object that the store holds under a key.
         position: returns the resource version up to which the store holds every change.
         order: returns which resource versions compare. Unless all do, the position proves nothing:
-            an entry ends with an event of its own object, or after two complete lists.
+            an entry ends with an event of its own object, ten seconds after one that does not show
+            the write, or after two complete lists.
+        now: the event loop's clock.
         was_deleted: returns whether the deletion of an object, by key and uid, is in the store.
         on_missed_state: called with a state that readers saw and the one that they see now, if no
             event reports that change: an object that this process created and another client
@@ -168,6 +171,7 @@ class Overlay(Generic[V]):
         position: Callable[[], str],
         *,
         order: Callable[[], VersionOrder] = lambda: VersionOrder.GLOBAL,
+        now: Callable[[], float] = float,
         was_deleted: Callable[[str, str], bool] = lambda _key, _uid: False,
         on_missed_state: Callable[
             [KubeObject[V], KubeObject[V] | None], None
@@ -182,6 +186,8 @@ class Overlay(Generic[V]):
         self._position = position
         self._order_now = order
         self._order = VersionOrder.GLOBAL
+        self._now = now
+        self._doubted: dict[str, float] = {}  # since when, by key: an event did not show the write
         self._was_deleted = was_deleted
         self._on_missed_state = on_missed_state
         self._selective = selective
@@ -286,6 +292,7 @@ class Overlay(Generic[V]):
         entries = self.entries
         known = entries.get(key)
         entries[key] = entry  # in the place of an older one: no reader may miss both
+        self._doubted.pop(key, None)
         if known is not None:
             self._superseded(known, entry.object if isinstance(entry, UnconfirmedWrite) else None)
         position = self._position()
@@ -309,11 +316,13 @@ class Overlay(Generic[V]):
 
     def observe(self, event: Event[V]) -> None:
         """Remove the entry that a change confirms; called once the store holds the change."""
+        if self._doubted:
+            self._end_doubted()
         key = event.key
         entry = self.entries.get(key)
         if entry is None:
             return
-        is_end = may_still_exist = False
+        is_end = may_still_exist = is_of_it = False
         if isinstance(event, Deleted):
             meta = event.last_known.metadata
             is_end, may_still_exist = True, event.may_still_exist
@@ -332,6 +341,23 @@ class Overlay(Generic[V]):
         if is_over:
             del self.entries[key]
             self._superseded(entry, self._get(key))
+        elif is_of_it:
+            self._doubted.setdefault(key, self._now())
+
+    def _end_doubted(self) -> None:
+        """End the writes whose own event should have come by now.
+
+        A server may show only the newest state of an object, or answer a write with a version that
+        its watch never names. An event from before the write may come late, but not without it.
+        """
+        until = self._now() - _DOUBT_SECONDS
+        for key, since in list(self._doubted.items()):
+            entry = self.entries.get(key)
+            if entry is None or since <= until:
+                del self._doubted[key]
+            if isinstance(entry, UnconfirmedWrite) and since <= until:
+                del self.entries[key]
+                self._superseded(entry, self._get(key))
 
     def confirm(self, position: str, *, is_list: bool = False) -> None:
         """Record that the store holds every change up to a list's or a bookmark's version."""

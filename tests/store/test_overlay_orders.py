@@ -22,12 +22,14 @@ class Cache:
     def __init__(self, order: VersionOrder, *stored: KubeObject[Any]) -> None:
         self.order = order
         self.position = "900"
+        self.now = 0.0
         self.buried: set[tuple[str, str]] = set()
         self.store: Indexer[Any] = Indexer()
         self.overlay: Overlay[Any] = Overlay(
             self.store.get,
             lambda: self.position,
             order=lambda: self.order,
+            now=lambda: self.now,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
         )
         self.lister: Lister[Any] = Lister(self.store, resource="pods", written=self.overlay.entries)
@@ -107,6 +109,44 @@ def test_opaque_any_other_version_of_the_object_ends_nothing() -> None:
     _updated(cache, "1", "w")
     _updated(cache, "1", "z")
     assert cache.shown == "1@z"
+
+
+@UNORDERED
+def test_a_write_that_no_event_names_ends_soon_after_the_first_of_its_object(
+    order: VersionOrder,
+) -> None:
+    """A server that sends only the newest state, or answers writes from another counter."""
+    cache = Cache(order, record(A, "1", 4))
+    cache.now = 3600.0
+    cache.overlay.put(record(A, "1", 99))
+    cache.now += 1000.0  # nothing was sent meanwhile: the watch may be behind
+    _updated(cache, "1", 5)
+    cache.now += 9.0
+    _updated(cache, "1", 6)
+    assert cache.shown == "1@99"
+    cache.now += 1.0
+    cache.hear(Added(record("default/b", "2", 7)))  # of any object
+    assert not cache.overlay.entries
+    assert cache.lister[A].metadata.resource_version == "6"
+
+
+@UNORDERED
+def test_a_watch_that_is_behind_leads_no_reader_back(order: VersionOrder) -> None:
+    cache = Cache(order, record(A, "1", 4))
+    cache.overlay.put(record(A, "1", 7))
+    for version in (5, 6):
+        cache.now += 5.0
+        _updated(cache, "1", version)
+        assert cache.shown == "1@7"
+    cache.overlay.put(record(A, "1", 9))  # the time counts from its own events
+    cache.now += 5.0
+    _updated(cache, "1", 7)
+    assert cache.shown == "1@9"
+    cache.now += 5.0
+    _updated(cache, "1", 9)
+    cache.now += 100.0
+    _updated(cache, "1", 10)
+    assert cache.shown == "1@10"
 
 
 @UNORDERED
