@@ -921,3 +921,43 @@ def test_caches_are_read_after_a_sync_that_needs_nothing_else() -> None:
         world.factory.informer("acme.io/v1", "nones")
         with pytest.raises(InvalidArgumentError, match="nones"):
             world.sync()
+
+
+@pytest.mark.parametrize("virtual_time", [False, True])
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_sync_waits_for_handlers_that_wait(*, virtual_time: bool, in_thread: bool) -> None:
+    ended: list[str] = []
+    passed = threading.Event()
+
+    def work(obj: KubeObject) -> None:
+        """Take a while in a thread."""
+        passed.wait(0.02)
+        ended.append(obj.metadata.name)
+
+    async def wait(obj: KubeObject) -> None:
+        """Take a while on the loop."""
+        await asyncio.sleep(3600 if virtual_time else 0.02)
+        ended.append(obj.metadata.name)
+
+    with World([_pod("a")], virtual_time=virtual_time) as world:
+        pods = world.factory.informer("v1", "pods")
+        pods.add_event_handler(on_add=pyinformer.in_thread(work) if in_thread else wait)
+        world.sync()
+        assert ended == ["a"]
+        world.create(_pod("b"))
+        world.create(_pod("c"))
+        world.sync()
+        assert ended == ["a", "b", "c"]
+
+
+def test_a_handler_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyinformer.testing.world._world_thread._SETTLE_SECONDS", 0.3)
+
+    async def stuck(_: KubeObject) -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    with World([_pod("a")]) as world:
+        world.factory.informer("v1", "pods").add_event_handler(on_add=stuck, name="stuck")
+        with pytest.raises(TimeoutError, match="a handler is still called: stuck"):
+            world.sync()

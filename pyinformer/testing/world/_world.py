@@ -362,16 +362,18 @@ class World(ObjectTestAPI):
         return decoded(resource.api_version, resource.plural, complete)
 
     def sync(self) -> None:
-        """Start the factory's informers and wait until their caches have synced.
+        """Wait until the caches of the factory have synced, and every handler has been called.
 
-        Every other method that changes or runs something does so, too: this is for tests that only
-        read a cache. Add handlers and indexes before it.
+        It starts the informers, as every other method that changes or runs something does. Those
+        return when plain handlers were called; this also waits for handlers that are asynchronous
+        or in threads. Add handlers and indexes before it.
 
         Raises:
             InvalidArgumentError: a resource is not served.
             CacheSyncTimeoutError: a cache cannot sync; the error has the reason.
+            TimeoutError: a handler does not end within 30 s.
         """
-        self._loop_thread.call(self._prepare)
+        self._loop_thread.call(self._sync)
 
     def run(self, function: Callable[[], Awaitable[_T]]) -> _T:
         """Run a coroutine function in the World's loop: `world.run(recorder.start)`.
@@ -548,6 +550,10 @@ class World(ObjectTestAPI):
             watch_list=lambda: True,
             now=monotonic,
         )
+
+    async def _sync(self) -> None:
+        await self._prepare()
+        await self._loop_thread.wait_for_handlers()
 
     async def _prepare(self, controller: Controller[Any] | None = None) -> None:
         engine = None if controller is None else controller.engine

@@ -38,6 +38,7 @@ _IDLE_TURNS: Final = 10  # loop iterations; from a write to its reader's next wa
 _TURNS_PER_PAUSE: Final = 1000
 _PAUSE_SECONDS: Final = 0.001
 _CHECK_SECONDS: Final = 0.5
+_SLOWER: Final = 1.1
 
 
 @final
@@ -194,6 +195,29 @@ class WorldThread:
                     " in a thread"
                 )
                 raise TimeoutError(message)
+
+    async def wait_for_handlers(self) -> None:
+        """Wait until every handler has been called for everything, and no call runs any more.
+
+        Raises:
+            TimeoutError: one of them does not end; names it.
+
+        Cancellation:
+            Safe.
+        """
+        deadline, pause_seconds = monotonic() + _SETTLE_SECONDS, _PAUSE_SECONDS
+        while busy := [
+            one.name
+            for informer in self._informers
+            for one in informer.status().handlers
+            if one.depth or one.in_flight_key is not None
+        ]:
+            if monotonic() > deadline:
+                message = f"after {_SETTLE_SECONDS:g} s a handler is still called: {busy[0]}"
+                raise TimeoutError(message)
+            await asyncio.sleep(pause_seconds)
+            await self.settle(with_threads=True)
+            pause_seconds *= _SLOWER  # in virtual time, it may wait for hours
 
     def close(self, closer: Callable[[], Awaitable[None]]) -> None:
         """Remove one World; with the last one, close the informers, run all closers, end the loop.
