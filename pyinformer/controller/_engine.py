@@ -18,6 +18,7 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import V
 from pyinformer.cluster import CURRENT_WRITER
+from pyinformer.controller._fenced_limiter import FencedLimiter
 from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
 from pyinformer.controller._metrics import (
     ControllerMetrics,
@@ -134,7 +135,7 @@ class Engine(Generic[V]):
         self._queue = self.requests.queue
         self._workers = workers
         self._invoker = invoker
-        self._outcomes = Outcomes(options.rate_limiter())
+        self._outcomes = Outcomes(FencedLimiter(name, options.rate_limiter))
         self._detector = LoopDetector(name, options)
         self._hot = self._detector.hot_loops
         self._held = self._detector.held

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import final
 
 from pyinformer.apimachinery import check_flag, check_integer, check_number, check_seconds
+from pyinformer.controller._fenced_limiter import default_rate_limiter
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.tasks import LogExceptions, check_log_exceptions
-from pyinformer.workqueue import ItemExponentialFailureRateLimiter, RateLimiter
+from pyinformer.workqueue import RateLimiter
 
 _DURATIONS = (
     "grace_seconds",
@@ -22,10 +23,6 @@ _DURATIONS = (
 _POSITIVE = ("rate_limit_period_seconds",)
 _MAX_PER_SECOND = 1_000  # ten seconds of writes are remembered; no controller writes as fast
 _COUNTS = ("max_stuck_workers", "rate_limit", "hot_loop_limit")
-
-
-def _default_rate_limiter() -> RateLimiter:
-    return ItemExponentialFailureRateLimiter(0.005, 1000.0, jitter_ratio=0.1)
 
 
 @final
@@ -48,10 +45,10 @@ class ControllerOptions:
     With the grace it stays below the 30 s that Kubernetes gives a pod."""
     sync_timeout_seconds: float = 120.0
     """How long the start waits for caches and initial keys; controller-runtime's default."""
-    rate_limiter: Callable[[], RateLimiter] = _default_rate_limiter
+    rate_limiter: Callable[[], RateLimiter] = default_rate_limiter
     """Makes the limiter that says how long a key waits after a failure, one for each controller.
     The default doubles 5 ms up to 1,000 s, as client-go's, and spreads a tenth of it at random.
-    What one of your own raises ends the controller."""
+    If one of your own raises, that is logged, and the default takes its place."""
     max_stuck_workers: int = 10
     """How many stuck workers, whose reconcile ignores its cancellation, are replaced at a time.
     Beyond, the controller continues with fewer workers, so that leaked tasks are bounded."""

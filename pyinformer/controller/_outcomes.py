@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 from pyinformer._printable import printable, shortened
 from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.apimachinery import check_seconds
 from pyinformer.controller._result import Result
 from pyinformer.errors import APIStatusError, FencedError, RetryAfter, TerminalError
 from pyinformer.tasks import refusal_text
@@ -153,9 +152,7 @@ class Outcomes:
             kind = "retry_after"
             retry_at = now + wanted_seconds
         elif retry_at <= now or was_wanted:  # such a time was for another state, and may be far off
-            delay_seconds = self._limiter.when(request._id, now)
-            check_seconds("rate_limiter.when()", delay_seconds)  # of a limiter of the user's own
-            retry_at = now + delay_seconds
+            retry_at = now + self._limiter.when(request._id, now)
             failures += 1
         is_wanted = wanted_seconds is not None
         self._failing[request._id] = Failing(failures, retry_at, shown_error(cause), is_wanted)

@@ -10,6 +10,7 @@ import re
 import threading
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -1036,3 +1037,43 @@ async def test_reconcile_once_returns_the_outcome_without_requeueing() -> None:
     last = await controller.reconcile_once("default/a")
     assert (last.kind, last.result, str(last.request)) == ("success", None, "default/a")
     assert controller.status().queue.delayed == 0
+
+
+class BrokenLimiter:
+    """A rate limiter of a program, with a bug."""
+
+    def __init__(self, answer: object = None) -> None:
+        self.answer = answer
+
+    def when(self, item: object, now: float) -> float:
+        """Return a wrong delay, or raise."""
+        if self.answer is None:
+            raise ZeroDivisionError
+        return self.answer  # type: ignore[return-value]  # the bug
+
+    def forget(self, item: object) -> None:
+        """Do nothing."""
+
+    def num_requeues(self, item: object) -> int:
+        """Return none."""
+        return 0
+
+
+@pytest.mark.parametrize("answer", [None, -1.0, float("nan"), "soon"])
+async def test_the_default_takes_the_place_of_a_rate_limiter_that_fails(
+    answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls(_ERROR, _ERROR, _ERROR)
+    async with running(calls, rate_limiter=lambda: BrokenLimiter(answer)) as (controller, said):
+        said.say("default/a")
+        await elapse(1.0)
+        assert len(calls.seen) == 4
+        assert controller.is_running
+    lines = [one for one in caplog.messages if "the default rate limiter takes the place" in one]
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("make", [lambda: None, lambda limiter: limiter, dict, BrokenLimiter.when])
+def test_what_makes_no_rate_limiter_is_refused_by_name(make: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="rate_limiter: must make a"):
+        Controller("c", Calls(), options=options(rate_limiter=make))

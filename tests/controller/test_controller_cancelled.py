@@ -164,21 +164,14 @@ async def test_a_source_that_crashes_ends_the_controller_and_is_reported() -> No
             assert not controller.is_running
 
 
-async def test_a_bug_in_a_worker_ends_the_controller_and_is_reported() -> None:
-    class Loaded:
-        def when(self, item: object, now: float) -> float:
-            raise ZeroDivisionError
+async def test_a_bug_in_a_worker_ends_the_controller_and_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decide(*_: object) -> None:
+        raise ZeroDivisionError
 
-        def forget(self, item: object) -> None:
-            """Do nothing."""
-
-        def num_requeues(self, item: object) -> int:
-            return 0
-
-    async def reconcile(request: Request, obj: object) -> None:
-        raise ValueError
-
-    controller = Controller("c", reconcile, options=options(rate_limiter=Loaded))
+    controller = Controller("c", Calls(), options=options())
+    monkeypatch.setattr(controller.engine, "decide", decide)
     source = Said()
     controller.add_source(source)
     controller.enqueue("default/a")
