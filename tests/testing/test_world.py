@@ -33,6 +33,7 @@ from pyinformer.errors import (
 from pyinformer.sources import Request
 from pyinformer.testing import World
 from pyinformer.testing.apiserver.handler import ObjectTestAPI
+from tests.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -797,6 +798,7 @@ import pytest
 import pyinformer
 from pyinformer.testing import World
 from pyinformer.testing.apiserver.handler import ObjectTestAPI
+from tests.waiting import pause
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}
 
@@ -936,7 +938,7 @@ def test_a_sync_waits_for_handlers_that_wait(*, virtual_time: bool, in_thread: b
 
     async def wait(obj: KubeObject) -> None:
         """Take a while on the loop."""
-        await asyncio.sleep(3600 if virtual_time else 0.02)
+        await pause(3600 if virtual_time else 0.02)
         ended.append(obj.metadata.name)
 
     with World([_pod("a")], virtual_time=virtual_time) as world:
@@ -954,7 +956,7 @@ def test_a_handler_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("pyinformer.testing.world._world_thread._SETTLE_SECONDS", 0.3)
 
     async def stuck(_: KubeObject) -> None:
-        """Wait for ever."""
+        """Never end."""
         await asyncio.Event().wait()
 
     with World([_pod("a")]) as world:
