@@ -154,6 +154,7 @@ class SharedInformerFactory(Closable):
             options,
             model=model,
             audit_period_seconds=self._audit_period,
+            beside=("private",),
         )
         site = call_site()
         known, first_site = self._shared.get(scope, (None, ""))

@@ -280,6 +280,7 @@ def requested(
     *,
     model: type | None,
     audit_period_seconds: float = 0.0,
+    beside: tuple[str, ...] = (),
 ) -> tuple[Scope, InformerSettings]:
     """Return what the arguments of `informer(...)` ask for, checked.
 
@@ -288,13 +289,14 @@ def requested(
         options: what was given of the others.
         model: what the `view` of each object is.
         audit_period_seconds: that of the factory.
+        beside: the arguments that the call takes beside the options, for errors.
 
     Raises:
         InvalidArgumentError: an argument that cannot work.
         InvalidSelectorError: a selector cannot be parsed.
         InvalidTypeError: an option does not exist, or is of another type.
     """
-    check_option_names(options, InformerOptions)
+    check_option_names(options, InformerOptions, "model", *beside)
     scope = Scope.of(
         *resource,
         options.get("namespaces"),
@@ -327,13 +329,18 @@ def options_of(scope: Scope, settings: InformerSettings) -> InformerOptions:
 _SETTINGS: Final = frozenset(one.name for one in fields(InformerSettings))
 
 
-def check_option_names(options: Iterable[str], known: type) -> None:
+def check_option_names(options: Iterable[str], known: type, *beside: str) -> None:
     """Raise for a keyword argument that is not one of these options.
+
+    Args:
+        options: the names that were given.
+        known: the record of the options.
+        beside: the arguments that the call takes beside them.
 
     Raises:
         InvalidTypeError: naming it, and what it may have been meant for.
     """
-    names = tuple(known.__annotations__)
+    names = (*known.__annotations__, *beside)
     for name in options:
         if name not in names:
             near = did_you_mean(near_names(name, {one: one for one in names}))

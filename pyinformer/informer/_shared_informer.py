@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Generic, Unpack, final
+from typing import TYPE_CHECKING, Final, Generic, Unpack, final
 
 import anyio
 
@@ -77,6 +77,9 @@ if TYPE_CHECKING:
     from pyinformer.store import IndexFunction, Lister
 
 
+_ARGUMENTS: Final = ("mutation_detector", "options", "metrics", "grace_seconds")
+
+
 @final
 class SharedInformer(Startable, Generic[V]):
     """Follows one resource in one scope.
@@ -121,7 +124,7 @@ class SharedInformer(Startable, Generic[V]):
         check_seconds("grace_seconds", grace_seconds)
         check_safeguards(options, mutation_detector)
         check_cluster(cluster)
-        scope, settings = requested((api_version, plural), how, model=model)
+        scope, settings = requested((api_version, plural), how, model=model, beside=_ARGUMENTS)
         self._core: InformerCore[V] = InformerCore(
             cluster,
             scope,

@@ -74,7 +74,10 @@ class Listers:
             kept = informer.settings.model
             now = "no model" if kept is None else f"the model {kept.__name__}"
             wanted = f"model={model.__name__}"
-            reason = f"{scope} has {now}: declare it with {wanted} in owns=, watches= or follow()"
+            reason = (
+                f"the cache of {scope} has {now} (that of a reconcile is decoded for its calls"
+                f" alone): declare it with {wanted} in owns=, watches= or follow()"
+            )
             raise InvalidArgumentError("model", reason)
         return cast("Lister[V]", informer.lister)
 

@@ -266,6 +266,9 @@ class Mutable(View):
             id="misspelled",
         ),
         pytest.param(
+            ("v1", "pods"), {"modle": View}, TypeError, "did you mean model?", id="misspelled-model"
+        ),
+        pytest.param(
             ("v1", "pods"), {"ttl": 5}, TypeError, "the options are absent, audit_p", id="unknown"
         ),
     ],

@@ -85,7 +85,7 @@ class Replay:
         options. Its audits are off.
 
         Args:
-            model: the view to decode with each object.
+            model: what the `view` of each object is.
             **options: how it keeps objects, as for an informer. Without `memory` it is as recorded;
                 the program's `transform` is not in the recording.
 
@@ -97,7 +97,7 @@ class Replay:
             what = "the replay is closed" if self._is_closed else "a replay has one informer"
             raise LifecycleError(f"{what}: call replay() again")
         header = self.header
-        check_option_names(options, KeepingOptions)
+        check_option_names(options, KeepingOptions, "model")
         kept: KeepingOptions = {"memory": header.memory, **options}
         informer: SharedInformer[V] = SharedInformer(
             self.cluster,
