@@ -84,9 +84,10 @@ class StoreSink(Generic[V]):
         self._announcement: _Announcement[V] | None = None
         self._announced = anyio.Event()
         self._freshness = freshness
-        # Nearly always both are empty, so an event costs two truth tests.
+        # Nearly always all are empty, so an event costs three truth tests.
         self._written: Collection[str] = () if freshness is None else freshness.overlay.entries
         self._waiters: Collection[object] = () if freshness is None else freshness.barrier.waiters
+        self._seen: Collection[object] = () if freshness is None else freshness.overlay.seen
         self._selective = selective
         self._receivers: tuple[Receiver[V], ...] = ()
         self._puts: tuple[Callable[[Event[V]], None], ...] = ()
@@ -144,7 +145,7 @@ class StoreSink(Generic[V]):
                 self._update(event.old, event.new)
             else:
                 self._indexer.apply_nowait(event)
-            if self._written or self._waiters:
+            if self._written or self._waiters or self._seen:
                 self._changed(event)
             for put in self._puts:
                 put(event)
@@ -233,6 +234,8 @@ class StoreSink(Generic[V]):
 
     def _complete(self, resource_version: str) -> Iterator[None]:
         self._indexer.bookmark_nowait(resource_version)
+        if self._freshness is not None:
+            self._freshness.overlay.learn_order()
         self._confirmed(resource_version, is_list=True)
         if self.has_synced:
             return

@@ -8,6 +8,7 @@ only, like the store; readers in any thread copy `entries`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
@@ -35,6 +36,7 @@ _log = get_logger(__name__)
 _MAX_ENTRIES = 10_000  # a watch that stalls for minutes under hundreds of writes a second
 _SWEEP_AT_LEAST = 64
 _CONFIRMATIONS = 3  # bookmarks or lists that an entry outlives when nothing else decides on it
+_MOST_SEEN = 4_096  # versions: a response is handled within moments of its event
 _DOUBT_SECONDS = 10.0  # a watch that is behind brings the write soon after what came before it
 
 
@@ -187,6 +189,9 @@ class Overlay(Generic[V]):
         self._order_now = order
         self._order = VersionOrder.GLOBAL
         self._now = now
+        self.seen: dict[tuple[str, str], float] = {}
+        """When the store took the newest versions, by uid, if versions only equal each other or do
+        not; never empty then, so that every change is observed."""
         self._doubted: dict[str, float] = {}  # since when, by key: an event did not show the write
         self._was_deleted = was_deleted
         self._on_missed_state = on_missed_state
@@ -211,7 +216,10 @@ class Overlay(Generic[V]):
         if not self._is_comparable(entry.version):
             return
         known, stored = self.entries.get(key), self._get(key)
-        if self._is_known(key, entry, known, stored):
+        seen_at = self.seen.get((entry.uid, entry.version), -math.inf)
+        if self._now() - seen_at < _DOUBT_SECONDS:  # a version that is a hash may come again
+            self._ignored += 1  # and an event has reported it
+        elif self._is_known(key, entry, known, stored):
             self._ignored += 1
             # A list that came first is past it. An object that was created and deleted between two
             # lists is in neither, and its writer takes it for existing.
@@ -316,6 +324,8 @@ class Overlay(Generic[V]):
 
     def observe(self, event: Event[V]) -> None:
         """Remove the entry that a change confirms; called once the store holds the change."""
+        if self.seen:
+            self._record(event)
         if self._doubted:
             self._end_doubted()
         key = event.key
@@ -343,6 +353,24 @@ class Overlay(Generic[V]):
             self._superseded(entry, self._get(key))
         elif is_of_it:
             self._doubted.setdefault(key, self._now())
+
+    def _record(self, event: Event[V]) -> None:
+        """Remember versions, so that a response that comes after its event is recognized."""
+        states = (
+            (event.old, event.new)
+            if isinstance(event, Updated)
+            else (event.last_known if isinstance(event, Deleted) else event.object,)
+        )
+        for state in states:
+            meta = state.metadata
+            self.seen[meta.uid, meta.resource_version] = self._now()
+        while len(self.seen) > _MOST_SEEN:
+            del self.seen[next(iter(self.seen))]
+
+    def learn_order(self) -> None:
+        """Find out which versions compare; called after each complete list."""
+        if self._use_order() is VersionOrder.OPAQUE and not self.seen:
+            self.seen["", ""] = -math.inf
 
     def _end_doubted(self) -> None:
         """End the writes whose own event should have come by now.
@@ -377,6 +405,9 @@ class Overlay(Generic[V]):
             left = entry.confirmations - 1
             if not is_global and is_list:
                 left = min(left, 1)  # only the first list can have begun before the write
+                stored = self._get(key)
+                if stored is not None and stored.metadata.uid == entry.uid:
+                    self._doubted.setdefault(key, self._now())  # then its event follows soon
             if left == 0:
                 self._give_up(key)
             else:

@@ -47,6 +47,10 @@ class Reflector:
 class Running:
     """The lifecycle of an informer that runs."""
 
+    def now(self) -> float:
+        """Return the loop's time."""
+        return 0.0
+
     def check_running(self) -> None:
         """Raise nothing."""
 

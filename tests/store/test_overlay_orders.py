@@ -51,13 +51,18 @@ class Cache:
         ):
             pass
         self.overlay.sweep()
+        self.overlay.learn_order()
         self.overlay.confirm(version, is_list=True)
 
     @property
     def shown(self) -> str:
         """What a reader sees of A: its uid and version, or nothing."""
-        found = self.lister.get(A)
-        assert [obj.key for obj in self.lister.list()] == ([] if found is None else [A])
+        assert [obj.key for obj in self.lister.list()] == ([A] if A in self.lister else [])
+        return self.shown_of(A)
+
+    def shown_of(self, key: str) -> str:
+        """What a reader sees of a key."""
+        found = self.lister.get(key)
         return "" if found is None else f"{found.metadata.uid}@{found.metadata.resource_version}"
 
 
@@ -127,7 +132,57 @@ def test_a_write_that_no_event_names_ends_soon_after_the_first_of_its_object(
     cache.now += 1.0
     cache.hear(Added(record("default/b", "2", 7)))  # of any object
     assert not cache.overlay.entries
-    assert cache.lister[A].metadata.resource_version == "6"
+    assert cache.shown_of(A) == "1@6"
+
+
+@UNORDERED
+def test_a_response_that_comes_after_its_event_and_a_later_one_hides_nothing(
+    order: VersionOrder,
+) -> None:
+    cache = Cache(order)
+    cache.list(record(A, "1", 4), record("default/b", "2", 4))
+    _updated(cache, "1", 5)
+    _updated(cache, "1", 6)
+    for late in (4, 5, 6):
+        cache.overlay.put(record(A, "1", late))
+        assert cache.shown_of(A) == "1@6"
+    gone = cache.store.get(A)
+    assert gone is not None
+    cache.hear(Deleted(gone))
+    cache.overlay.put(record(A, "1", 5))
+    assert cache.shown_of(A) == ""
+
+
+@UNORDERED
+def test_a_list_after_a_write_that_it_does_not_show_begins_the_wait_for_its_event(
+    order: VersionOrder,
+) -> None:
+    """The write and a later one fell between a cut and the list."""
+    cache = Cache(order, record(A, "1", 4))
+    cache.overlay.put(record(A, "1", 9))
+    cache.list(record(A, "1", 5))
+    assert cache.shown == "1@9"
+    cache.now += 10.0
+    cache.hear(Added(record("default/b", "2", 7)))
+    assert cache.shown_of(A) == "1@5"
+
+
+def test_opaque_a_version_that_comes_again_is_read_at_once() -> None:
+    """Some servers hash the content."""
+    cache = Cache(VersionOrder.OPAQUE)
+    cache.list(record(A, "1", "x"))
+    _updated(cache, "1", "y")
+    cache.now += 10.0
+    cache.overlay.put(record(A, "1", "x"))
+    assert cache.shown == "1@x"
+
+
+def test_opaque_only_the_newest_versions_are_remembered() -> None:
+    cache = Cache(VersionOrder.OPAQUE)
+    cache.list(record(A, "1", 0))
+    for version in range(1, 10_000):
+        _updated(cache, "1", version)
+    assert len(cache.overlay.seen) <= 4_096
 
 
 @UNORDERED
