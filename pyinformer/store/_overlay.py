@@ -190,8 +190,8 @@ class Overlay(Generic[V]):
         self._order = VersionOrder.GLOBAL
         self._now = now
         self.seen: dict[tuple[str, str], float] = {}
-        """When the store took the newest versions, by uid, if versions only equal each other or do
-        not; never empty then, so that every change is observed."""
+        """When the store took the newest versions, by uid, unless versions of two objects compare;
+        never empty then, so that every change is observed."""
         self._doubted: dict[str, float] = {}  # since when, by key: an event did not show the write
         self._was_deleted = was_deleted
         self._on_missed_state = on_missed_state
@@ -282,8 +282,9 @@ class Overlay(Generic[V]):
             return  # which hides it already
         is_ours = is_seen or not self._selective
         if not is_seen and self._was_deleted(key, uid):
-            # Or it only left the selector, and came back: a version after the position proves it.
-            is_ours = self._selective and bool(floor)
+            # Or it only left the selector, and came back: a version after the position proves it,
+            # where versions of two objects compare.
+            is_ours = self._selective and bool(floor) and order is VersionOrder.GLOBAL
         floor = floor if order is not VersionOrder.OPAQUE else ""
         entry = Tombstone(uid, floor, order=order, before=before)
         if is_ours and not self._is_over(key, entry, self._position()):
@@ -369,7 +370,7 @@ class Overlay(Generic[V]):
 
     def learn_order(self) -> None:
         """Find out which versions compare; called after each complete list."""
-        if self._use_order() is VersionOrder.OPAQUE and not self.seen:
+        if self._use_order() is not VersionOrder.GLOBAL and not self.seen:
             self.seen["", ""] = -math.inf
 
     def _end_doubted(self) -> None:

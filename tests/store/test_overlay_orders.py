@@ -19,7 +19,9 @@ A = "default/a"
 class Cache:
     """A store with an overlay, whose position is always far beyond every version."""
 
-    def __init__(self, order: VersionOrder, *stored: KubeObject[Any]) -> None:
+    def __init__(
+        self, order: VersionOrder, *stored: KubeObject[Any], selective: bool = False
+    ) -> None:
         self.order = order
         self.position = "900"
         self.now = 0.0
@@ -31,6 +33,7 @@ class Cache:
             order=lambda: self.order,
             now=lambda: self.now,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
+            selective=selective,
         )
         self.lister: Lister[Any] = Lister(self.store, resource="pods", written=self.overlay.entries)
         for obj in stored:
@@ -165,6 +168,27 @@ def test_a_list_after_a_write_that_it_does_not_show_begins_the_wait_for_its_even
     cache.now += 10.0
     cache.hear(Added(record("default/b", "2", 7)))
     assert cache.shown_of(A) == "1@5"
+
+
+@UNORDERED
+@pytest.mark.parametrize("selective", [False, True])
+def test_answers_that_come_after_the_end_of_their_object_and_its_successor_hide_nothing(
+    order: VersionOrder, *, selective: bool
+) -> None:
+    cache = Cache(order, selective=selective)
+    cache.list(record(A, "old", 4))
+    _updated(cache, "old", 5)
+    gone = cache.store.get(A)
+    assert gone is not None
+    cache.hear(Deleted(gone))
+    cache.overlay.put(record(A, "old", 5))  # of an own patch before the deletion
+    assert cache.shown == ""
+    _updated(cache, "new", 1)
+    cache.overlay.put_tombstone(A, "old", "6")
+    cache.overlay.put_tombstone(A, "old")
+    assert cache.shown == "new@1"
+    _updated(cache, "new", 2)
+    assert cache.shown == "new@2"
 
 
 def test_opaque_a_version_that_comes_again_is_read_at_once() -> None:
