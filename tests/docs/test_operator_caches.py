@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 import pyinformer
 from pyinformer.testing import APIServer, World
 from tests.docs.pages import module_of
@@ -17,19 +19,21 @@ def test_the_test_of_the_page_passes() -> None:
     module_of(PAGE).test_a_new_secret_restarts_the_pods()
 
 
-def test_the_operator_of_the_page_writes_nothing_twice() -> None:
+@pytest.mark.parametrize("mounts", [False, True])
+def test_the_operator_of_the_page_writes_once_where_a_secret_is_mounted(*, mounts: bool) -> None:
     page = module_of(PAGE)
+    volumes = [{"name": "key", "secret": {"secretName": "key"}}] if mounts else []
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"namespace": "shop", "name": "web"},
-        "spec": {"template": {"spec": {}}},
+        "spec": {"template": {"spec": {"volumes": volumes}}},
     }
     with World([deployment]) as world:
         (deployments,) = page.app.controllers(world.cluster, world.factory)
         for _ in range(2):
             assert world.reconcile(deployments, "shop/web").error is None
-        assert len(world.writes) == 1
+        assert len(world.writes) == mounts
 
 
 async def test_the_operator_of_the_page_follows_kinds_that_come_later(

@@ -181,7 +181,7 @@ def test_answers_that_come_after_the_end_of_their_object_and_its_successor_hide_
     gone = cache.store.get(A)
     assert gone is not None
     cache.hear(Deleted(gone))
-    cache.overlay.put(record(A, "old", 5))  # of an own patch before the deletion
+    cache.overlay.put(record(A, "old", 5))  # of a patch of ours before the deletion
     assert cache.shown == ""
     _updated(cache, "new", 1)
     cache.overlay.put_tombstone(A, "old", "6")
