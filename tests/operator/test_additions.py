@@ -22,6 +22,7 @@ from pyinformer.errors import (
 from pyinformer.operator import Listers, OperatorRun, Owns, Watches
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
+from tests.operator.inside import unready
 from tests.waiting import pause, until
 
 _OPTIONS = ControllerOptions(drain_timeout_seconds=5.0, sync_timeout_seconds=30.0)
@@ -146,7 +147,7 @@ def test_a_cache_that_does_not_sync_ends_its_addition_alone(world: World) -> Non
             one.line.holds_new = True
             await pause(20)
             assert one.run.health.ready()
-            assert not one.run._unready()
+            assert not unready(one.run)
             with pytest.raises(CacheSyncTimeoutError, match="pods"):
                 await one.app.wait_started("pods")
             with pytest.raises(InvalidArgumentError, match="not followed"):

@@ -13,6 +13,7 @@ import pytest
 
 from pyinformer.errors import ConfigurationError, InvalidArgumentError
 from pyinformer.operator import HealthServer
+from tests.operator.inside import connections
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ class _Checked:
 
 @contextlib.asynccontextmanager
 async def connected(
-    port: int,
+    port: int, *, local_address: tuple[str, int] | None = None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """Connect to the server, with a deadline."""
     async with asyncio.timeout(100):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=local_address)
         try:
             yield reader, writer
         finally:
@@ -58,9 +59,11 @@ async def is_dropped(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-async def ask(port: int, request: bytes) -> tuple[int, str]:
+async def ask(
+    port: int, request: bytes, *, local_address: tuple[str, int] | None = None
+) -> tuple[int, str]:
     """Send bytes, and return the status and the body of the answer."""
-    async with connected(port) as (reader, writer):
+    async with connected(port, local_address=local_address) as (reader, writer):
         writer.write(request)
         answer = await reader.read()
     head, _, body = answer.decode().partition("\r\n\r\n")
@@ -198,10 +201,10 @@ async def test_a_request_that_is_not_finished_in_time_is_dropped(
 
 async def _fill(server: HealthServer, stack: contextlib.AsyncExitStack) -> None:
     """Open as many further connections as the server takes."""
-    for _ in range(_MOST_CONNECTIONS - len(server._connections)):
+    for _ in range(_MOST_CONNECTIONS - len(connections(server).open)):
         stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         await asyncio.sleep(0)
-    await until(lambda: len(server._connections) == _MOST_CONNECTIONS)
+    await until(lambda: len(connections(server).open) == _MOST_CONNECTIONS)
 
 
 async def test_a_new_connection_closes_an_answered_one_then_the_oldest_without_a_request() -> None:
@@ -214,7 +217,7 @@ async def test_a_new_connection_closes_an_answered_one_then_the_oldest_without_a
     ):
         first.write(get("/readyz"))  # is answered, and left open by the client
         assert (await answered.read()).endswith(b"ok\n")
-        await until(lambda: len(server._connections) == 3)
+        await until(lambda: len(connections(server).open) == 3)
         await _fill(server, stack)
         async with connected(server.port), connected(server.port) as (_, third):
             assert await is_dropped(oldest)
@@ -232,7 +235,7 @@ async def test_connections_that_clients_keep_open_are_closed_for_new_ones() -> N
             reader, writer = await stack.enter_async_context(connected(server.port))
             writer.write(get("/readyz"))
             assert (await reader.read()).endswith(b"ok\n")
-        assert len(server._connections) == _MOST_CONNECTIONS
+        assert len(connections(server).open) == _MOST_CONNECTIONS
         assert (await ask(server.port, get("/readyz")))[0] == 200
 
 
@@ -245,7 +248,7 @@ async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
         came: set[object] = set()  # an idle one is dropped after five seconds
 
         def all_came() -> bool:
-            came.update(server._connections)
+            came.update(connections(server).open)
             return len(came) >= min(idle, _MOST_CONNECTIONS)
 
         for _ in range(idle):
@@ -255,7 +258,7 @@ async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
         await until(all_came)
         answers = [await ask(server.port, get("/readyz")) for _ in range(149)]
         assert answers == [(200, "ok\n")] * 149
-        assert len(server._connections) <= _MOST_CONNECTIONS
+        assert len(connections(server).open) <= _MOST_CONNECTIONS
 
 
 async def test_every_probe_is_answered_beside_clients_that_have_their_answer_and_stay() -> None:
@@ -278,11 +281,11 @@ async def test_a_client_with_many_connections_costs_no_other_client_its_own() ->
         contextlib.AsyncExitStack() as stack,
     ):
         probe = await asyncio.open_connection("127.0.0.1", server.port, local_addr=("127.0.0.2", 0))
-        await until(lambda: len(server._connections) == 1)
+        await until(lambda: len(connections(server).open) == 1)
         for _ in range(_MOST_CONNECTIONS + 50):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             await asyncio.sleep(0)
-        await until(lambda: len(server._connections) == _MOST_CONNECTIONS)
+        await until(lambda: len(connections(server).open) == _MOST_CONNECTIONS)
         assert (await ask(server.port, get("/readyz")))[0] == 200
         reader, writer = probe
         writer.write(get("/readyz"))
@@ -325,7 +328,7 @@ async def test_closing_drops_the_connections_that_are_open() -> None:
     server = HealthServer({"/readyz": _Checked()})
     await server.start()
     async with connected(server.port) as (reader, _):
-        await until(lambda: len(server._connections) == 1)
+        await until(lambda: len(connections(server).open) == 1)
 
         await server.aclose()
         await server.aclose()

@@ -19,6 +19,7 @@ from pyinformer.leaderelection import LeaderElectionOptions
 from pyinformer.operator import Listers, OperatorRun
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
+from tests.operator.inside import unready
 from tests.waiting import now, pause, until
 
 
@@ -207,7 +208,7 @@ def test_a_standby_is_ready_and_its_state_is_shown(world: World) -> None:
             for replica in (one, two):
                 assert replica.run.health.ready()
                 assert replica.run.health.live()
-                assert not replica.run._unready()
+                assert not unready(replica.run)
             assert "leads by default/db-operator" in one.run.health.overview()
             assert "held by one" in two.run.health.overview()
             page = two.run.health.pages()["/status"]({})
@@ -287,15 +288,11 @@ def test_a_deposed_replica_writes_nothing_and_is_a_standby_again(world: World) -
         one.go_on = asyncio.Event()
         async with one.run, two.run:
             await until(lambda: one.reconciled)
-            elector = one.run.elector
-            assert elector is not None
-            assert elector._run is not None
-            requests = elector._run._requests
-            requests.connection = _Dead()  # type: ignore[assignment]
+            one.line.before = _never
             await until(lambda: two.leads)
             assert isinstance(one.errors[0], asyncio.CancelledError)
             assert one.run.controllers == ()
-            requests.connection = one.line
+            one.line.before = None
             one.go_on = None
             await pause(5)
             assert [key for _, key in one.reconciled] == ["default/a"]
@@ -307,17 +304,9 @@ def test_a_deposed_replica_writes_nothing_and_is_a_standby_again(world: World) -
     assert not [write for write in world.writes if write.key.startswith("default/made-by-one")]
 
 
-class _Dead:
-    """A connection whose requests never end."""
-
-    async def request(self, *_: Any, **__: Any) -> bytes:
-        """Wait.
-
-        Cancellation:
-            Safe.
-        """
-        await asyncio.Event().wait()
-        raise AssertionError
+async def _never(_method: str) -> None:
+    """Hold a request back without an end."""
+    await asyncio.Event().wait()
 
 
 def test_a_term_begins_when_the_cache_has_what_the_predecessor_wrote(world: World) -> None:
@@ -397,7 +386,8 @@ def test_caches_that_are_late_for_the_barrier_timeout_end_the_operator(world: Wo
         two = _Replica(world, "two", options=options)
         await one.run.start()
         await until(lambda: one.leads)
-        await two.run.start()
+        running = asyncio.create_task(two.run.run())
+        await until(lambda: two.run.elector and two.run.elector.status().holder == "one")
         two.line.hold("configmaps", held=True)
         await one.cluster.create(_map("late"))
         one.line.is_down = True
@@ -405,12 +395,10 @@ def test_caches_that_are_late_for_the_barrier_timeout_end_the_operator(world: Wo
         await until(lambda: two.run.elector is not None and two.run.elector.is_leading)
         leading_at = now()
         await closing
-        elected = two.run._elected
-        assert elected is not None
-        await elected.wait_ended()
+        await asyncio.wait([running])
         assert now() - leading_at == pytest.approx(5.0, abs=0.1)
         with pytest.raises(StaleCacheError, match="everything that the server has") as caught:
-            await two.run.aclose()
+            await running
         assert "barrier_timeout_seconds=5" in caught.value.__notes__[0]
         assert two.reconciled == []
         lease = await world.cluster.get("coordination.k8s.io/v1", "leases", "default/db-operator")
@@ -557,12 +545,8 @@ def test_an_error_of_the_election_is_raised_and_is_not_a_crash(
         one, same = _Replica(world, "one"), _Replica(world, "one")
         await one.run.start()
         await until(lambda: one.leads)
-        await same.run.start()
-        elected = same.run._elected
-        assert elected is not None
-        await elected.wait_ended()
         with pytest.raises(InvalidArgumentError, match="each replica needs an identity of its own"):
-            await same.run.aclose()
+            await same.run.run()
         await one.run.aclose()
 
     world.run(scenario)

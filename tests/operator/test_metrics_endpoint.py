@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from pyinformer.adapters.prometheus import PrometheusMetrics
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.metrics import MetricsRegistry
 from pyinformer.operator import Health, HealthServer
+from tests.operator.inside import connections
 from tests.operator.test_health_server import ask, connected, get, is_dropped
 from tests.waiting import until
 
@@ -88,21 +90,29 @@ async def test_without_metrics_there_is_no_such_path() -> None:
         assert (status, "/metrics" in body) == (404, False)
 
 
+async def has_read_what_was_sent(server: HealthServer) -> None:
+    """Wait until the server has read what was written before: it serves sockets in turns."""
+    assert (await ask(server.port, get("/unknown")))[0] == 404
+
+
 async def test_a_rendering_runs_alone_and_scrapes_that_wait_share_the_next() -> None:
     metrics = Rendered()
-    async with HealthServer({}, metrics=metrics) as server, asyncio.TaskGroup() as tasks:
+    async with (
+        HealthServer({}, metrics=metrics) as server,
+        contextlib.AsyncExitStack() as stack,
+        asyncio.TaskGroup() as tasks,
+    ):
         first = tasks.create_task(ask(server.port, scrape("a")))
         await until(lambda: metrics.began == 1)
-        later = [tasks.create_task(ask(server.port, scrape(kind))) for kind in "aaab"]
-        await until(lambda: len(server._connections) == 5)
-        assert server._scrapes is not None
-        waiting = server._scrapes._waiting
-        await until(lambda: sum(len(one.replies) for one in waiting.values()) == 4)
+        later = [await stack.enter_async_context(connected(server.port)) for _ in "aaab"]
+        for kind, (_, writer) in zip("aaab", later, strict=True):
+            writer.write(scrape(kind))
+        await has_read_what_was_sent(server)
         metrics.may_render.set()
         assert await first == (200, "figures 1\n")
-        answers = [await one for one in later]
-    assert {text for _, text in answers} == {"figures 2\n", "figures 3\n"}
-    assert len({text for _, text in answers[:3]}) == 1
+        answers = [(await reader.read()).decode().partition("\r\n\r\n")[2] for reader, _ in later]
+    assert set(answers) == {"figures 2\n", "figures 3\n"}
+    assert len(set(answers[:3])) == 1
     assert metrics.peak == 1
 
 
@@ -173,7 +183,7 @@ async def test_answers_that_clients_do_not_read_are_bounded_in_bytes() -> None:
     metrics = Large(size)
     async with HealthServer({"/livez": list}, metrics=metrics) as server:
         clients = list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]()
-        held = server._connections._unread
+        held = connections(server).unread
         for number in range(1, 9):
             clients.append(await unread_scrape(server.port))
             await until(lambda number=number: metrics.rendered == number and len(held) > 0)  # type: ignore[misc]
@@ -196,12 +206,9 @@ async def test_a_rendering_whose_clients_have_all_left_is_not_begun() -> None:
         await until(lambda: metrics.began == 1)
         async with connected(server.port) as (_, writer):
             writer.write(scrape("b"))
-            await until(lambda: len(server._connections) == 2)
-            assert server._scrapes is not None
-            waiting = server._scrapes._waiting
-            await until(lambda: len(waiting) == 1)
+            await has_read_what_was_sent(server)
             writer.transport.abort()
-            await until(lambda: not waiting)
+            await has_read_what_was_sent(server)
         metrics.may_render.set()
         assert await first == (200, "figures 1\n")
     assert metrics.began == 1

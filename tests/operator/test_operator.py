@@ -437,7 +437,8 @@ async def test_an_operator_is_unhealthy_once_a_cache_has_crashed(api: APIServer)
         async with connected(api) as cluster, app.running(cluster, health_port=0) as run:
             port = int(str(run.health_url).rpartition(":")[2])
             assert (await ask(port, get("/healthz"))) == (200, "ok\n")
-            (informer,) = run._factory.informers
+            (controller,) = run.controllers
+            (informer,) = controller.engine.informers
             core_of(informer).lifecycle.break_nowait(ValueError("a bug"))
             await until(lambda: informer.crash)
 

@@ -30,6 +30,7 @@ from pyinformer.testing import APIServer, Fault
 from pyinformer.workqueue import Queue
 from tests.hostile import HOSTILE, assert_shown_safely
 from tests.informer.clusters import HURRIED, pod
+from tests.operator.inside import connections
 from tests.operator.test_health_server import ask, connected, get
 from tests.waiting import until
 
@@ -135,7 +136,7 @@ async def test_a_page_is_not_finished_for_a_client_that_is_gone() -> None:
             writer.write(get("/a"))
             await has_begun.wait()
             writer.transport.abort()
-        await until(lambda: not server._connections)
+        await until(lambda: not connections(server).open)
         before = made
         await ask(server.port, get("/"))
         assert made <= before
@@ -231,16 +232,16 @@ async def test_a_foreign_host_sees_probes_and_no_page() -> None:
 
 async def test_pages_are_for_the_same_host_on_every_listening_address() -> None:
     """Probes come from outside the pod; other callers must not read the program's state."""
-    server = HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"})
-
-    answer = server._answer(PageRequest("GET", "/status", ("10.0.0.1", 1)))
-    assert (int(answer.status), answer.body.partition(":")[0]) == (
-        403,
-        "this page is served to the same host only",
-    )
-    assert server._answer(PageRequest("GET", "/readyz", ("10.0.0.1", 1))).status == 200
-    opened = HealthServer({}, pages={"/status": lambda _: "fine"}, pages_for="all")
-    assert opened._answer(PageRequest("GET", "/status", ("10.0.0.1", 1))).status == 200
+    sidecar = ("127.0.0.6", 0)  # which forwards what comes from other hosts
+    async with HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"}) as server:
+        status, words = await ask(server.port, get("/status"), local_address=sidecar)
+        assert (status, words.partition(":")[0]) == (
+            403,
+            "this page is served to the same host only",
+        )
+        assert (await ask(server.port, get("/readyz"), local_address=sidecar))[0] == 200
+    async with HealthServer({}, pages={"/status": lambda _: "fine"}, pages_for="all") as opened:
+        assert await ask(opened.port, get("/status"), local_address=sidecar) == (200, "fine\n")
 
 
 def test_invalid_arguments_are_refused() -> None:
