@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kopf._cogs.aiokits import aiotoggles
 
 from tests.docs import pages
+from tests.kopf.inside import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,17 +20,6 @@ _WHATS = ["make", "turn", "turn a dropped one", "drop", "drop all", "drop two"]
 CHANGES = st.lists(
     st.tuples(st.sampled_from(_WHATS), st.booleans(), st.integers(0, 5)), max_size=15
 )
-
-
-class Counting(asyncio.Condition):
-    """A condition that counts its notifications."""
-
-    notifications = 0
-
-    def notify_all(self) -> None:
-        """Count."""
-        self.notifications += 1
-        super().notify_all()
 
 
 def proposed() -> Any:
@@ -54,7 +44,7 @@ def test_states_are_kopfs_and_waiters_wake_exactly_at_a_flip(
 
 async def _play(fn: Callable[[Iterable[bool]], bool], changes: list[tuple[str, bool, int]]) -> None:
     old, new = aiotoggles.ToggleSet(fn), ToggleSet(fn)
-    new._condition = condition = Counting()
+    condition = counted(new)
     made: list[tuple[Any, Any]] = []
     for what, state, number in changes:
         was_on, before = old.is_on(), condition.notifications
@@ -80,7 +70,7 @@ async def _play(fn: Callable[[Iterable[bool]], bool], changes: list[tuple[str, b
 
 async def test_workers_wake_once_however_many_objects_are_indexed() -> None:
     toggles = ToggleSet(all)
-    toggles._condition = condition = Counting()
+    condition = counted(toggles)
     made = [await toggles.make_toggle() for _ in range(50)]
     waiters = [asyncio.create_task(toggles.wait_for(True)) for _ in made]
     for each in made:

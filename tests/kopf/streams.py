@@ -26,8 +26,12 @@ PODS = Resource("", "v1", "pods", "Pod", namespaced=True)
 
 def vault_of(server: APIServer, token: str | None = None) -> Vault:
     """Return a vault with credentials for a server."""
-    info = kopf.ConnectionInfo(server=server.url, token=token or server.token, insecure=True)
-    return Vault({VaultKey("test"): info})
+    return Vault({VaultKey("test"): info_of(server, token)})
+
+
+def info_of(server: APIServer, token: str | None = None) -> kopf.ConnectionInfo:
+    """Return credentials for a server."""
+    return kopf.ConnectionInfo(server=server.url, token=token or server.token, insecure=True)
 
 
 @dataclass

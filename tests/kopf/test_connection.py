@@ -11,7 +11,7 @@ from kopf._cogs.clients import auth
 from pyinformer.kopf._connection import VaultSession
 from pyinformer.testing import APIServer
 from tests.kopf.operators import settings_of
-from tests.kopf.streams import vault_of
+from tests.kopf.streams import info_of, vault_of
 
 
 async def test_data_after_the_end_of_tls_makes_kopf_log_in_again() -> None:
@@ -29,7 +29,7 @@ async def test_data_after_the_end_of_tls_makes_kopf_log_in_again() -> None:
         auth.vault_var.set(vault)
         sending = asyncio.create_task(VaultSession(settings_of()).send(send))
         await vault.wait_for_emptiness()
-        await vault.populate({"again": next(iter(vault_of(server)._current.values())).info})
+        await vault.populate({"again": info_of(server)})
         response = await sending
         response.close()
         await vault.close()

@@ -63,10 +63,12 @@ class Owner:
         return NOW
 
 
-def delivery_of(known: Known | None = None, *, is_observer: bool = False) -> Delivery:
+def delivery_of(
+    known: Known | None = None, *, is_observer: bool = False, owner: Owner | None = None
+) -> Delivery:
     """Return a delivery of handlers, or of an observer."""
     kept = CachedKeys(POD) if known is None else known
-    return Delivery(kept, Owner(), is_observer=is_observer)
+    return Delivery(kept, owner or Owner(), is_observer=is_observer)
 
 
 def listing(delivery: Delivery, *objects: KubeObject[None]) -> None:
@@ -111,10 +113,7 @@ def test_observers_receive_the_first_list_as_added(known: Known) -> None:
 
 
 def test_observers_receive_known_objects_without_a_type(known: Known) -> None:
-    delivery = delivery_of(known, is_observer=True)
-    owner = delivery._owner
-    assert isinstance(owner, Owner)
-    owner.scanned = ("a", "b")
+    delivery = delivery_of(known, is_observer=True, owner=Owner(scanned=("a", "b")))
     listing(delivery, pod("a", 1), pod("gap", 2))
     assert taken(delivery) == [(None, "a", "1"), ("ADDED", "gap", "2"), "LISTED"]
     listing(delivery, pod("a", 3), pod("b", 4), pod("gap", 2))
@@ -161,11 +160,9 @@ def test_an_unchanged_listed_object_is_not_reported(known: Known) -> None:
 
 
 def test_a_list_of_another_history_reports_equal_versions_again() -> None:
-    delivery = delivery_of()
+    delivery = delivery_of(owner=(owner := Owner()))
     listing(delivery, pod("a", 1))
     taken(delivery)
-    owner = delivery._owner
-    assert isinstance(owner, Owner)
     owner.is_resetting = True
     listing(delivery, pod("a", 1))
     assert taken(delivery) == [(None, "a", "1"), "LISTED"]
@@ -402,10 +399,8 @@ def test_a_list_that_is_under_way_cannot_be_replayed() -> None:
 
 
 def test_readers_are_woken_for_each_event() -> None:
-    delivery = delivery_of()
+    delivery = delivery_of(owner=(owner := Owner()))
     listing(delivery, pod("a", 1))
-    owner = delivery._owner
-    assert isinstance(owner, Owner)
     assert owner.woken == 2
 
 

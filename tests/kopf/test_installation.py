@@ -28,10 +28,10 @@ HOOKS = (
     (ToggleSet, "make_toggle"),
     (ToggleSet, "drop_toggle"),
     (ToggleSet, "drop_toggles"),
-    (orchestration, _installation._ORCHESTRATOR),
+    (orchestration, "orchestrator" if hasattr(orchestration, "orchestrator") else "ochestrator"),
     (peering, "keepalive"),
     (scanning, "scan_resources"),
-    (fetching, "fetch_objs" if _installation._IS_CHUNKED else "list_objs"),
+    (fetching, "fetch_objs" if hasattr(fetching, "fetch_objs") else "list_objs"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,11 +31,18 @@ def test_keys_restore_every_uid_and_version(uid: str, version: str) -> None:
 
 
 def test_a_usual_identity_takes_24_bytes() -> None:
-    known = CachedKeys(POD)
-    uid = "a2b1d9c4-1111-4222-8333-444455556666"
-    known.put(KubeObject("ns/a", ObjectMeta("ns", "a", uid, "123456789"), None, b"{}", POD))
-    (packed,) = known._items.values()
-    assert sys.getsizeof(packed) == sys.getsizeof(b"") + 24
+    count, uid = 10_000, "a2b1d9c4-1111-4222-8333-444455556666"
+    objects = [
+        KubeObject(f"ns/{number}", ObjectMeta("ns", str(number), uid, "123456789"), None, b"", POD)
+        for number in range(count)
+    ]
+    known, keys = CachedKeys(POD), {obj.key: None for obj in objects}
+    tracemalloc.start()
+    for obj in objects:
+        known.put(obj)
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown - sys.getsizeof(keys) <= count * sys.getsizeof(bytes(24)) + 1_000
 
 
 def test_both_forget_replace_and_list_alike() -> None:

@@ -26,11 +26,11 @@ from pyinformer.errors import (
     LifecycleError,
     NotCachedError,
 )
-from pyinformer.kopf import _health
 from pyinformer.kopf._known import CachedKeys, CachedObjects
 from pyinformer.kopf._operators import KopfOperator, current_operator
 from pyinformer.testing import APIServer, Fault
 from tests.docs import pages
+from tests.kopf.inside import activities
 from tests.kopf.operators import (
     Events,
     operating,
@@ -41,6 +41,7 @@ from tests.kopf.operators import (
     settings_of,
 )
 from tests.kopf.streams import vault_of
+from tests.kopf.test_requests import problems_of
 from tests.waiting import poll, until
 
 if TYPE_CHECKING:
@@ -431,20 +432,20 @@ async def test_the_endpoint_is_red_while_a_stream_is_refused(server: APIServer) 
         operating(registry, settings, liveness_endpoint=endpoint),
         aiohttp.ClientSession() as session,
     ):
-        await until(lambda: found and found[0].streams and any(_red(found[0])))
+        await until(lambda: found and found[0].streams and any(problems_of(found[0])))
         answer = await session.get(endpoint)
         assert answer.status == 500
-        (problem,) = _red(found[0])
+        (problem,) = problems_of(found[0])
         assert problem.startswith("pods.v1 in all namespaces: list pods.v1: 403")
         server.faults.clear()
-        await until(lambda: not _red(found[0]))
+        await until(lambda: not problems_of(found[0]))
         blocked = await gate.make_toggle(name="the index")
         found[0].gate.toggles = gate
         found[0].gate.check()
         found[0].gate.check()
-        assert _red(found[0]) == ["the handlers wait for the index"]
+        assert problems_of(found[0]) == ["the handlers wait for the index"]
         await gate.drop_toggle(blocked)
-        assert not _red(found[0])
+        assert not problems_of(found[0])
 
 
 async def test_an_operator_that_is_switched_off_has_kopfs_endpoint_and_gate(
@@ -466,10 +467,6 @@ async def test_an_operator_that_is_switched_off_has_kopfs_endpoint_and_gate(
         assert await answer.json() == {}
         assert found[0].gate.toggles is None
         assert not any("gate" in task.get_name() for task in asyncio.all_tasks())
-
-
-def _red(operator: KopfOperator) -> list[str]:
-    return _health._problems(operator, asyncio.get_running_loop().time())
 
 
 async def test_a_namespace_that_is_created_in_the_gap_is_served(server: APIServer) -> None:
@@ -638,12 +635,11 @@ async def test_uninstall_takes_the_probe_and_the_listers_of_memos_back(server: A
     for each in (memo, theirs):
         async with operating(registry, memo=each):
             await until(lambda: found and found[-1].streams)
-    added = {one.id for one in registry._activities.get_all_handlers()}
+    added = activities(registry)
     assert "pyinformer" in added
     assert "informers" in memo
     pyinformer.kopf.uninstall()
-    left = {one.id for one in registry._activities.get_all_handlers()}
-    assert added - left == {"pyinformer"}
+    assert added - activities(registry) == {"pyinformer"}
     assert memo == {}
     assert theirs == {"informers": "of the user"}
 
@@ -896,10 +892,11 @@ async def test_a_kind_that_is_not_served_any_more_is_not_looked_for(
         await until(lambda: server.open_watches)
         server.faults.add(Fault(match=_is_discovery_of_examples, status=404, times=None))
         define(server)
-        await until(lambda: bool(found[0].rescans._timers))
+        timers = found[0].rescans._timers
+        await until(lambda: bool(timers))
         server.faults.clear()
         server.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
-        await until(lambda: not found[0].rescans._timers)
+        await until(lambda: not timers)
 
 
 async def test_a_definition_that_is_recreated_after_the_first_scan_is_followed(

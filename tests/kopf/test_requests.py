@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,10 +21,13 @@ from pyinformer.kopf._scans import SharedScans
 from pyinformer.testing import APIServer, Fault
 from tests.kopf.operators import put, settings_of
 from tests.kopf.streams import PODS, vault_of
-from tests.waiting import until
+from tests.virtual_time import elapse
+from tests.waiting import now, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from pyinformer.kopf._operators import KopfOperator
 
 PEERINGS = Resource("kopf.dev", "v1", "clusterkopfpeerings", "ClusterKopfPeering", namespaced=False)
 LOG = logging.getLogger("test")
@@ -65,6 +69,11 @@ def problems(after_seconds: float) -> list[str]:
     """Return what makes the liveness endpoint fail, after some time from now."""
     operator = current_operator()
     assert operator is not None
+    return problems_of(operator, after_seconds=after_seconds)
+
+
+def problems_of(operator: KopfOperator, *, after_seconds: float = 0.0) -> list[str]:
+    """Return the same of one of several operators."""
     return _health._problems(operator, asyncio.get_running_loop().time() + after_seconds)
 
 
@@ -289,10 +298,26 @@ async def test_a_keepalive_that_begins_later_is_repeated(
     await asyncio.wait({first, second})
 
 
-def test_a_keepalive_comes_before_the_last_one_expires() -> None:
-    periods = {_requests._period_seconds(60) for _ in range(1000)}
-    assert periods == {50, 51, 52, 53, 54, 55}
-    assert _requests._period_seconds(3) == 1.0
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("lifetime", "periods"), [(60, {50, 51, 52, 53, 54, 55}), (3, {1})])
+async def test_a_keepalive_comes_before_the_last_one_expires(
+    settings: kopf.OperatorSettings,
+    lifetime: int,
+    periods: set[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    touched_at: list[float] = []
+
+    async def touch(**_: object) -> None:
+        touched_at.append(now())
+
+    monkeypatch.setattr(peering, "touch", touch)
+    settings.peering.lifetime = lifetime
+    task = keepalive(settings)
+    await elapse(200.0 * lifetime)
+    assert {round(after - before) for before, after in pairwise(touched_at)} == periods
+    task.cancel()
+    await asyncio.wait({task})
 
 
 async def test_scans_that_are_requested_meanwhile_share_the_next_one() -> None:

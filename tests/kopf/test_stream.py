@@ -16,7 +16,7 @@ import pyinformer.kopf
 from pyinformer.kopf._operators import operator_of
 from pyinformer.testing import APIServer, Fault, Token
 from tests.kopf.operators import put, remove, settings_of
-from tests.kopf.streams import PODS, reading, vault_of
+from tests.kopf.streams import PODS, info_of, reading, vault_of
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ async def test_an_expired_token_makes_kopf_log_in_again() -> None:
 
 def infos(server: APIServer) -> dict[str, object]:
     """Return what login handlers return, with the new token."""
-    return {"again": next(iter(vault_of(server, "new")._current.values())).info}
+    return {"again": info_of(server, "new")}
 
 
 async def test_the_loss_of_all_credentials_ends_a_stream_as_in_kopf() -> None:

@@ -22,6 +22,7 @@ from pyinformer.kopf._gate import PERIOD_SECONDS, Gate
 from pyinformer.kopf._health import orchestrator_hook
 from pyinformer.kopf._operators import current_operator
 from pyinformer.kopf._options import Options
+from tests.kopf.inside import counted
 from tests.virtual_time import elapse
 from tests.waiting import settle
 
@@ -38,21 +39,10 @@ def _installed() -> Iterator[None]:
     pyinformer.kopf.uninstall()
 
 
-class Counting(asyncio.Condition):
-    """A condition that counts its notifications."""
-
-    notifications = 0
-
-    def notify_all(self) -> None:
-        """Count."""
-        self.notifications += 1
-        super().notify_all()
-
-
 @pytest.mark.usefixtures("_installed")
 async def test_only_a_flip_notifies() -> None:
     toggles = ToggleSet(all)
-    toggles._condition = condition = Counting()
+    condition = counted(toggles)
     first = await toggles.make_toggle(name="first")
     assert condition.notifications == 1
     others = [await toggles.make_toggle() for _ in range(100)]
@@ -73,7 +63,7 @@ async def test_toggles_that_are_switched_off_are_kopfs_own(
 ) -> None:
     monkeypatch.setenv("PYINFORMER_KOPF", "off")
     toggles = ToggleSet(all)
-    toggles._condition = condition = Counting()
+    condition = counted(toggles)
     made = [await toggles.make_toggle() for _ in range(10)]
     await toggles.drop_toggle(made[0])
     await toggles.drop_toggles(made[1:3])
@@ -117,7 +107,7 @@ def test_waiters_are_notified_exactly_when_a_change_flips_the_state(
 ) -> None:
     async def play() -> None:
         toggles, states = ToggleSet(fn), dict[Toggle, bool]()
-        toggles._condition = condition = Counting()
+        condition = counted(toggles)
         for what, is_first in changes:
             was_on, before = toggles.is_on(), condition.notifications
             picked = list(states)[: 1 if what == "drop" else 2][:: 1 if is_first else -1]
@@ -158,11 +148,11 @@ async def test_a_change_reads_few_toggles_however_many_there_are(
     fn: Callable[[Iterable[bool]], bool], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """10,000 indexed objects are 20,000 changes, and each must not read 10,000 toggles."""
-    reads = Counter[str]()
+    reads, is_on = Counter[str](), Toggle.is_on
 
     def read(toggle: Toggle) -> bool:
         reads["all"] += 1
-        return toggle._state
+        return is_on(toggle)
 
     monkeypatch.setattr(Toggle, "is_on", read)
     toggles = ToggleSet(fn)
@@ -189,7 +179,7 @@ async def test_toggles_outlive_the_line() -> None:
 async def test_a_cancelled_change_changes_nothing() -> None:
     toggles = ToggleSet(all)
     kept = await toggles.make_toggle()
-    async with toggles._condition:
+    async with counted(toggles):
         tasks = [
             asyncio.create_task(toggles.make_toggle()),
             asyncio.create_task(toggles.drop_toggle(kept)),
