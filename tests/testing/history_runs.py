@@ -148,7 +148,7 @@ class Run:
         self.position = self.revision
         for key in [*self.cached]:
             if key not in self.live or self.live[key].uid != self.cached[key].uid:
-                self._gone(key, self.cached[key].revision)
+                self.gone(key, self.cached[key].revision)
         for record in self.live.values():
             if self.cached.get(record.key) is not record:
                 self._apply(record)
@@ -162,16 +162,17 @@ class Run:
         known = self.cached.get(record.key)
         if record.verb == "delete" or not self.selects(record):
             if known is not None:
-                self._gone(record.key, record.revision)
+                self.gone(record.key, record.revision)
             return
         if known is None:
-            self._handled("add", record)
+            self.handled("add", record)
         else:
-            self._handled("update", record, known)
+            self.handled("update", record, known)
         self.cached[record.key] = record
         self.reconcile(record.key)
 
-    def _gone(self, key: str, revision: int) -> None:
+    def gone(self, key: str, revision: int) -> None:
+        """Let the cache lose an object, and a handler get its deletion."""
         known = self.cached.pop(key)
         self.add(
             HandledRecord(
@@ -185,7 +186,8 @@ class Run:
         )
         self.reconcile(key)
 
-    def _handled(self, event: str, new: TruthRecord, old: TruthRecord | None = None) -> None:
+    def handled(self, event: str, new: TruthRecord, old: TruthRecord | None = None) -> None:
+        """Let a handler get an object."""
         self.add(
             HandledRecord(
                 who=HANDLER,

@@ -311,7 +311,7 @@ def test_an_update_that_changes_the_uid_is_found() -> None:
     run.delete("x")
     new = run.put("x")
     run.pending.clear()
-    run._handled("update", new, run.cached["a/x"])
+    run.handled("update", new, run.cached["a/x"])
     run.cached["a/x"] = new
     run.position = new.revision
     run.reconcile("a/x")
@@ -529,7 +529,7 @@ def test_a_deletion_may_come_before_the_epoch_is_noticed() -> None:
     run.watch(2)
     run.wait(1.0)
     run.restore(saved, revision)
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
     run.notice_restore()
 
     assert broken(run.rest()) == set()
@@ -687,7 +687,7 @@ def a_lie_that_has_become_true() -> Run:
     run = usual_run()
     run.add(FaultRecord(name="no-items", phase="began", number=1, is_lie=True))
     run.wait(5.0)
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
     run.sample()
     run.add(FaultRecord(name="no-items", phase="healed", number=1, is_lie=True))
     run.wait(5.0)
@@ -745,7 +745,7 @@ def test_what_a_restore_replaced_under_its_key_is_a_deletion_and_an_add() -> Non
     run.watch(2)
     run.wait(1.0)
     run.restore(saved, revision)
-    run._gone("a/x", run.cached["a/x"].revision)  # it is the last event of the epoch before
+    run.gone("a/x", run.cached["a/x"].revision)  # it is the last event of the epoch before
     run.notice_restore()
 
     assert broken(run.rest()) == set()
@@ -755,7 +755,7 @@ def a_list_that_lies(*, is_lie: bool) -> Run:
     """Return a run in which a list lacked an object that was deleted later."""
     run = usual_run()
     run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=is_lie))
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
     run.wait(1.0)
     run.put("x")
     run.watch()
@@ -769,7 +769,7 @@ def a_list_that_lies(*, is_lie: bool) -> Run:
 def test_a_deletion_soon_after_one_that_a_lying_list_invents_is_the_next_one() -> None:
     run = usual_run()
     run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=True))
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
     run.put("x")
     run.wait(0.5)
     run.delete("x")
@@ -789,7 +789,7 @@ def test_after_an_absence_that_is_a_lie_the_object_may_be_shown_as_it_was() -> N
     run.delete("x")
     run.put("x")
     run.wait(0.5)
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
     run.add(FaultRecord(name="no-items", phase="healed", number=1, is_lie=True))
     run.watch(3)
     verdict = check_history(run.rest())
@@ -813,7 +813,7 @@ def an_absence_that_outlives_its_lie(verdict: str = "") -> Run:
     """Return a run whose cache lacks an object since a lying list, perhaps past an audit."""
     run = usual_run()
     run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=True))
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
     run.add(SampledRecord(who=CACHE, state="watching", changed={"a/x": None}))
     run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=True))
     run.wait(10.0)
@@ -870,7 +870,7 @@ def test_a_deletion_that_is_invented_after_a_lie_is_found() -> None:
     run.wait(1.0)
     run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=True))
     run.wait(10.0)
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
 
     assert broken(shown_again(run).rest()) == {Rule.INVENTED_DELETION}
 
@@ -882,7 +882,7 @@ def test_a_new_epoch_that_may_have_begun_before_a_lie_ended_does_not_report_it()
     run.wait(1.0)
     run.sample()
     run.wait(0.1)
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
     run.epoch += 1
     run.add(FaultRecord(name="no-items", phase="healed", number=1, is_lie=True))
     run.wait(0.1)
@@ -921,7 +921,7 @@ def test_handlers_may_get_what_a_lie_did_shortly_after_its_report(
     run.add(FaultRecord(name="no-items", phase="healed", number=1, is_lie=True))
     run.add(AuditedRecord(who=CACHE, verdict="inconsistent", differences=1))
     run.wait(late_seconds)
-    run._gone("a/x", run.cached["a/x"].revision)
+    run.gone("a/x", run.cached["a/x"].revision)
     run.put("x")
     run.watch()
 
