@@ -53,11 +53,21 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._clock.now += seconds
 
 
-async def elapse(seconds: float) -> None:
-    """Let virtual time pass; on a loop of the real clock there is nothing but a refusal."""
+def virtual_loop() -> VirtualTimeLoop:
+    """Return the running loop, which has virtual time.
+
+    Raises:
+        TypeError: it has not.
+    """
     loop = asyncio.get_running_loop()
     if not isinstance(loop, VirtualTimeLoop):
         raise TypeError("mark the test virtual_time: on the real clock, wait for an event")
+    return loop
+
+
+async def elapse(seconds: float) -> None:
+    """Let virtual time pass; on a loop of the real clock there is nothing but a refusal."""
+    loop = virtual_loop()
     passed = asyncio.Event()
     timer = loop.call_later(seconds, passed.set)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.data.pods import PodGenerator
-from pyinformer.apimachinery import KubeObject, ObjectCodec, View
+from pyinformer.apimachinery import Added, KubeObject, ObjectCodec, View
 from pyinformer.store import Indexer
 from tests.apimachinery.samples import PODS
 
@@ -65,7 +65,7 @@ def test_a_full_cache_adds_less_than_a_thousand_tracked_objects(memory: str) -> 
     for number in range(_OBJECTS):
         text = templates[number % _POSSIBLE].replace(b'"name":"', b'"name":"p%d-' % number, 1)
         obj = codec.decode(text, 0, len(text))
-        objects[obj._key] = obj
+        objects[Added(obj).key] = obj
     for _ in store.replace_nowait(objects, "1"):
         pass
     del objects, obj

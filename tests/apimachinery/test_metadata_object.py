@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import pickle
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -140,15 +141,22 @@ def test_an_object_over_the_limit_is_metadata_alone_as_well() -> None:
 
 
 def test_equal_labels_and_owners_are_shared_from_the_second_object_on() -> None:
-    by = codec()
-    objects = [decoded(partial(name=f"some-secret-{n}", uid=str(n)), by) for n in range(3)]
-    alike = [obj for obj in objects if isinstance(obj, MetadataObject)]
-    assert len(alike) == 3
-    first, second, third = alike
-    assert first._labels_text == b""
-    assert second._labels_text is third._labels_text
-    assert second._owners_text is third._owners_text
-    assert second._labels_text == b'"labels":{"app":"web","tier":"front"}'
+    by, large = codec(), "x" * 1_000
+    alike = {
+        "labels": {"app": large},
+        "ownerReferences": [{**METADATA["ownerReferences"][0], "name": large}],
+    }
+    texts = [partial(name=f"some-secret-{n}", uid=str(n), **alike) for n in range(50)]
+    objects = [decoded(texts.pop(), by)]
+    gc.collect()
+    tracemalloc.start()
+    objects += [decoded(text, by) for text in texts]
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert all(isinstance(obj, MetadataObject) for obj in objects)
+    assert all(obj.metadata.labels == alike["labels"] for obj in objects)
+    assert kept < len(texts) * len(large)  # with a copy for each object, three times as much
 
 
 def test_a_copy_stands_for_itself() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import CompactObject, ObjectCodec, check_compressor, has_compressor
+from pyinformer.apimachinery._compact import Unpacker
 from pyinformer.apimachinery._zstd import StandardZstd, ZstandardPackage, Zstd, load_zstd
 from pyinformer.errors import InternalError, InvalidArgumentError
 from tests.apimachinery.samples import ENOUGH, PODS, pods
@@ -101,11 +102,14 @@ def test_objects_read_the_same_with_each_compressor(zstd: Zstd) -> None:
 
 def test_a_damaged_object_is_an_internal_error(zstd: Zstd) -> None:
     codec: ObjectCodec[None] = ObjectCodec(PODS, compact=True)
-    first, *_ = [codec.decode(text, 0, len(text)) for text in pods(0, ENOUGH)]
-    assert isinstance(first, CompactObject)
+    (text,) = pods(0, 1)
+    usual, body = codec.decode(text, 0, len(text)), zstd.compressor()(b"x" * 99)[:-1]
+    damaged: CompactObject[None] = CompactObject(
+        usual.key, usual.metadata, None, body, usual.gvk, "", Unpacker(zstd)
+    )
 
     with pytest.raises(InternalError, match="cannot be decompressed"):
-        first._unpacker.unpack(zstd.compressor()(b"x" * 99)[:-1])
+        _ = damaged.raw
 
 
 def test_the_package_is_preferred() -> None:

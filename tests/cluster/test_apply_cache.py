@@ -16,7 +16,19 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import JSONObject
 
-IDENTITY = ApplyKey(GroupVersionResource.of("apps/v1", "deployments"), "default/a", "me")
+_DEPLOYMENTS = GroupVersionResource.of("apps/v1", "deployments")
+
+
+def _identity(
+    key: str = "default/a",
+    *,
+    resource: GroupVersionResource = _DEPLOYMENTS,
+    field_manager: str = "me",
+) -> ApplyKey:
+    return ApplyKey(resource, key, field_manager)
+
+
+IDENTITY = _identity()
 DESIRED: JSONObject = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -212,10 +224,10 @@ def test_a_successor_of_the_same_name_is_another_object(cache: ApplyCache) -> No
 
 
 def test_each_manager_and_object_has_its_own_entry(cache: ApplyCache) -> None:
-    other = IDENTITY._replace(field_manager="other")
+    other = _identity(field_manager="other")
 
     assert not cache.is_applied(other, DESIRED, now(ANSWER))
-    assert not cache.is_applied(IDENTITY._replace(key="default/b"), DESIRED, now(ANSWER))
+    assert not cache.is_applied(_identity("default/b"), DESIRED, now(ANSWER))
 
 
 _SUBJECTS: JSONObject = {"subjects": [{"name": "me", "kind": "User"}], "rules": [{"name": "a"}]}
@@ -307,7 +319,7 @@ _SECRET: JSONObject = {
     "stringData": {"password": "good", "host": "dé"},
 }
 _STORED: JSONObject = {"data": {"user": "bWU=", "password": "Z29vZA==", "host": "ZMOp"}}
-_OF_SECRET = IDENTITY._replace(resource=GroupVersionResource.of("v1", "secrets"))
+_OF_SECRET = _identity(resource=GroupVersionResource.of("v1", "secrets"))
 
 
 @pytest.mark.parametrize(
@@ -374,7 +386,7 @@ def test_an_evicted_entry_is_applied_again(cache: ApplyCache) -> None:
 
 def test_the_apply_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
     cache = ApplyCache(clock=lambda: 0.0, limit=2)
-    first, second, third = (IDENTITY._replace(key=key) for key in "abc")
+    first, second, third = map(_identity, "abc")
     remember(cache, identity=first)
     remember(cache, identity=second)
     assert cache.is_applied(first, DESIRED, now(ANSWER))

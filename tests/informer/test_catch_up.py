@@ -28,10 +28,15 @@ def _map(name: str, value: str = "1") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}}
 
 
+def _hold_watches(world: World, *, held: bool) -> None:
+    """Hold watches back as `world.stale_caches` does, on the loop of the World."""
+    world._connection.hold(held=held)
+
+
 async def _with_held_watch(world: World, informer: SharedInformer) -> None:
     await informer.start()
     await informer.wait_for_cache_sync()
-    world._connection.hold(held=True)
+    _hold_watches(world, held=True)
 
 
 async def _seen_after(world: World, informer: SharedInformer, **options: Any) -> None:
@@ -39,7 +44,7 @@ async def _seen_after(world: World, informer: SharedInformer, **options: Any) ->
     waiting = asyncio.create_task(catch_up(informer, timeout_seconds=60, **options))
     await pause(20)
     assert not waiting.done()
-    world._connection.hold(held=False)
+    _hold_watches(world, held=False)
     await waiting
 
 
@@ -115,7 +120,7 @@ def test_a_cache_that_does_not_catch_up_in_time_is_an_error(world: World) -> Non
         await _another_process(world).create(_map("c"))
         with pytest.raises(StaleCacheError, match="everything that the server has"):
             await catch_up(informer, timeout_seconds=10)
-        world._connection.hold(held=False)
+        _hold_watches(world, held=False)
         await informer.aclose()
 
     world.run(scenario)
@@ -173,7 +178,7 @@ def test_cancelled_while_waiting_it_leaves_nothing(world: World) -> None:
         waiting.cancel()
         await asyncio.wait([waiting])
         assert waiting.cancelled()
-        world._connection.hold(held=False)
+        _hold_watches(world, held=False)
         await catch_up(informer, timeout_seconds=60)
         await informer.aclose()
 

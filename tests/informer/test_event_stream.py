@@ -18,6 +18,7 @@ from pyinformer.errors import (
 from pyinformer.informer import Delivery
 from pyinformer.informer.delivery import EventStream
 from tests.objects import make
+from tests.virtual_time import virtual_loop
 from tests.waiting import settle
 
 pytestmark = pytest.mark.virtual_time
@@ -177,7 +178,7 @@ async def test_a_cancelled_step_takes_nothing() -> None:
 
 
 async def test_a_consumer_that_never_waits_lets_others_run() -> None:
-    loop = asyncio.get_running_loop()
+    loop = virtual_loop()
     source = Source(*(make(f"default/{number}") for number in range(200)))
     turns: list[int] = []
     heard = 0
@@ -192,7 +193,7 @@ async def test_a_consumer_that_never_waits_lets_others_run() -> None:
         other = asyncio.create_task(count())
         async for _ in events:
             heard += 1
-            loop._clock.now += 0.001  # type: ignore[attr-defined] # each step takes a millisecond
+            loop.advance(0.001)  # each step takes a millisecond
         await other
 
     assert len(turns) > 5
@@ -200,7 +201,7 @@ async def test_a_consumer_that_never_waits_lets_others_run() -> None:
 
 
 async def test_a_step_cancelled_while_it_lets_others_run_takes_nothing() -> None:
-    loop = asyncio.get_running_loop()
+    loop = virtual_loop()
     source = Source()
     heard: list[Event] = []
     async with source.events() as events:
@@ -209,7 +210,7 @@ async def test_a_step_cancelled_while_it_lets_others_run_takes_nothing() -> None
         async def consume() -> None:
             async for event in events:
                 heard.append(event)
-                loop._clock.now += 0.001  # type: ignore[attr-defined] # as above
+                loop.advance(0.001)
 
         consumer = asyncio.create_task(consume())
         await asyncio.sleep(0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import tracemalloc
 from itertools import pairwise
 
 from pyinformer.apimachinery import KubeObject
@@ -41,18 +43,26 @@ def test_handlers_take_and_change_the_initial_list_independently() -> None:
 
 def test_nothing_is_allocated_per_object_before_it_is_taken() -> None:
     contents: CacheContents[None] = CacheContents(OBJECTS)
+    removed, changed = OBJECTS[-1].key, make("ns/p9000", resource_version="2")
+    tracemalloc.start()
     initial = InitialList(contents)
-    initial.remove(OBJECTS[-1].key)
-    initial.change(make("ns/p9000", resource_version="2"))
-    assert [one is other for one, other in zip(initial._tables[::-1], contents.tables, strict=True)]
-    assert (len(initial._changed), len(initial._gone), len(initial._current)) == (1, 1, 0)
+    initial.remove(removed)
+    initial.change(changed)
+    allocated, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(initial) == COUNT - 1
+    assert allocated < COUNT
 
 
 def test_tables_that_every_handler_has_taken_are_released() -> None:
-    initial = InitialList(CacheContents(OBJECTS))
+    contents: CacheContents[None] = CacheContents(OBJECTS)
+    initial, tables = InitialList(contents), contents.tables
+    assert [len(table) for table in tables] == [4096, 4096, COUNT - 2 * 4096]
+    before = [sys.getrefcount(table) for table in tables]
     for _ in range(5_000):
         initial.take()
-    assert sum(map(len, initial._tables)) == COUNT - 2 * 4096
+    after = [sys.getrefcount(table) for table in tables]
+    assert [was - now for was, now in zip(before, after, strict=True)] == [1, 1, 0]
 
 
 def test_takes_changes_and_removals_in_any_order_are_those_of_a_dict() -> None:

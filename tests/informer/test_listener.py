@@ -15,7 +15,7 @@ from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
 from pyinformer.informer.delivery import Handler, Listener, in_thread
 from pyinformer.tasks import UserTasks
 from tests.objects import make
-from tests.virtual_time import elapse
+from tests.virtual_time import elapse, virtual_loop
 from tests.waiting import now, settle
 
 if TYPE_CHECKING:
@@ -320,13 +320,13 @@ async def test_an_idle_handler_has_nothing_in_flight() -> None:
 
 
 async def test_a_long_mailbox_lets_others_run_by_time() -> None:
-    loop = asyncio.get_running_loop()
+    loop = virtual_loop()
     other_ran_after: list[int] = []
     heard: list[Event] = []
 
     def slow(event: Event) -> None:
         heard.append(event)
-        loop._clock.now += 0.001  # type: ignore[attr-defined] # each call takes a millisecond
+        loop.advance(0.001)  # each call takes a millisecond
 
     listener = listen(slow)
     for _ in range(100):
@@ -534,10 +534,11 @@ async def test_after_its_removal_a_handler_is_not_called(how: str) -> None:
 async def test_a_removed_handler_does_not_start() -> None:
     listener: Listener = Listener(Handler.of(print), tasks=UserTasks(), informer="pods")
     await listener.remove()
+    before = asyncio.all_tasks()
 
     listener.start_nowait()
 
-    assert listener._task is None
+    assert asyncio.all_tasks() == before
 
 
 async def test_removal_lets_the_call_in_flight_finish() -> None:

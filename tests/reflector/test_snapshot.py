@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from pyinformer.apimachinery import Added
 from pyinformer.errors import (
     InvalidObjectError,
     InvalidResourceVersionError,
@@ -397,7 +398,7 @@ def test_an_unchanged_object_is_listed_under_the_text_that_is_cached_already() -
     bench = Bench()
     bench.items(pod_bytes("a", "90"))
     (key,) = bench.snapshot.complete("200")
-    assert key is bench.sink.objects["a"]._key
+    assert key is Added(bench.sink.objects["a"]).key
 
 
 def test_a_load_is_released_in_short_steps() -> None:

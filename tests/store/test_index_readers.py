@@ -2,36 +2,70 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from pyinformer.store._index_readers import SharedPaths
 from tests.store.objects import pod
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.apimachinery import KubeObject
+
+
+class Counted:
+    """An object that counts how often its body is read."""
+
+    problem = ""
+
+    def __init__(self, obj: KubeObject[Any], *, meanwhile: Callable[[], object] = int) -> None:
+        self.obj = obj
+        self.meanwhile = meanwhile
+        self.reads = 0
+
+    @property
+    def raw(self) -> bytes:
+        """The body; the reader has begun to read it."""
+        self.reads += 1
+        self.meanwhile()
+        return self.obj.raw
+
 
 def test_a_path_added_during_a_read_of_another_thread_is_read_correctly() -> None:
-    obj, paths = pod("a", "n1", status={"phase": "Running"}), SharedPaths()
+    paths = SharedPaths()
     node = paths.reader("spec.nodeName")
-    node(obj)
-    left_behind = paths._recent  # as a thread writes it that began before the next line
+    body = pod("a", "n1", status={"phase": "Running"})
+    obj: Any = Counted(body, meanwhile=lambda: paths.reader("status.phase"))
+    assert node(obj) == "n1"
     phase = paths.reader("status.phase")
-    paths._recent = left_behind
 
     assert (node(obj), phase(obj)) == ("n1", "Running")
 
 
 def test_the_newest_two_objects_are_remembered_and_no_more() -> None:
-    objects, paths = [pod(name, name) for name in "abc"], SharedPaths()
+    paths = SharedPaths()
     node = paths.reader("spec.nodeName")
-    assert [node(obj) for obj in (*objects, *objects)] == ["a", "b", "c"] * 2
-    assert len(paths._recent) == 2
+    objects: list[Any] = [Counted(pod(name, name)) for name in "abc"]
+    a, b, c = objects
+    assert [node(obj) for obj in (a, b, a, b)] == ["a", "b"] * 2
+    assert (a.reads, b.reads) == (1, 1)
+    assert [node(obj) for obj in (c, b, a)] == ["c", "b", "a"]
+    assert (a.reads, b.reads, c.reads) == (2, 1, 1)
 
 
 def test_the_same_path_is_read_once_for_all_who_ask() -> None:
     paths = SharedPaths()
-    obj = pod("a", "n1")
-    readers = [paths.reader("spec.nodeName") for _ in range(3)]
-    assert [reader(obj) for reader in readers] == ["n1"] * 3
-    assert len(paths._recent[0][1]) == 1
+    obj: Any = Counted(pod("a", "n1"))
+    readers = [paths.reader("spec.nodeName") for _ in range(300)]
+    tracemalloc.start()
+    assert all(reader(obj) == "n1" for reader in readers)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert obj.reads == 1
+    assert kept < 300 * 8  # not a value for each of them
 
 
 def test_a_value_that_cannot_be_read_fails_each_time_it_is_asked_for() -> None:
