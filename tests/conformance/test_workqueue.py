@@ -252,7 +252,11 @@ def test_metrics() -> None:
 
 def test_an_unnamed_default_queue_measures_nothing() -> None:
     """As upstream's without a name. A metrics system alone or a name alone is not enough."""
-    assert Queue[str](metrics=MetricsRegistry())._metrics is None
+    registry = MetricsRegistry()
+    queue = Queue[str](metrics=registry)
+    queue.add_nowait("foo")
+    assert queue.get_nowait() == "foo"
+    assert collected(registry, "workqueue") == {}
     assert Queue[str]("test", metrics=NO_METRICS)._metrics is None
 
 

@@ -58,11 +58,28 @@ def impatient() -> Watchdog:
     return Watchdog(limit_seconds=0.05, ping_seconds=0.01)
 
 
-async def answered(watchdog: Watchdog) -> None:
-    """Keep the loop busy until the watchdog has pinged it and had its answer."""
-    while not watchdog._answered.is_set():  # an Event would let the loop wait
-        sum(range(500_000))
-        await asyncio.sleep(0)
+class Pings:
+    """Counts what other threads ask of the running loop, and what it has answered."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = self.answered = 0
+        loop = asyncio.get_running_loop()
+        self._call = loop.call_soon_threadsafe
+        monkeypatch.setattr(loop, "call_soon_threadsafe", self._ask)
+
+    def _ask(self, callback: Callable[..., object], *arguments: object) -> asyncio.Handle:
+        def answer() -> None:
+            callback(*arguments)
+            self.answered += 1
+
+        handle = self._call(answer)
+        self.asked += 1
+        return handle
+
+
+def threads() -> list[threading.Thread]:
+    """Return the threads of watchdogs."""
+    return [each for each in threading.enumerate() if each.name == "pyinformer watchdog"]
 
 
 async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) -> None:
@@ -138,13 +155,18 @@ async def test_a_callback_outside_of_tasks_is_called_that(reports: Reports) -> N
     assert "by a callback outside of any task, at " in reports.records[0].getMessage()
 
 
-async def test_a_responsive_loop_is_not_reported(reports: Reports) -> None:
+async def test_a_responsive_loop_is_not_reported(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pings = Pings(monkeypatch)
     watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.01)
     watchdog.start_nowait()
     watchdog.start_nowait()
-    assert [thread.name for thread in threading.enumerate()].count("pyinformer watchdog") == 1
+    assert len(threads()) == 1
 
-    await answered(watchdog)
+    while not pings.answered:  # an Event would let the loop wait
+        sum(range(500_000))
+        await asyncio.sleep(0)
     watchdog.stop_nowait()
     watchdog.stop_nowait()
 
@@ -199,7 +221,7 @@ async def test_a_loop_that_waits_for_its_sockets_is_not_pinged() -> None:
 async def test_constructing_starts_no_thread() -> None:
     watchdog = Watchdog()
 
-    assert watchdog._thread is None
+    assert threads() == []
     watchdog.stop_nowait()
 
 
@@ -207,16 +229,20 @@ async def test_stopping_joins_the_thread_at_once_between_checks() -> None:
     watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=3600.0)
     watchdog.start_nowait()
 
+    assert len(threads()) == 1
+
     watchdog.stop_nowait()
 
-    assert watchdog._thread is not None
-    assert not watchdog._thread.is_alive()
+    assert threads() == []
 
 
-async def test_stopping_joins_the_thread_at_once_while_it_waits_for_an_answer() -> None:
+async def test_stopping_joins_the_thread_at_once_while_it_waits_for_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pings = Pings(monkeypatch)
     watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.0)
     watchdog.start_nowait()
-    while not asyncio.get_running_loop()._ready:  # type: ignore[attr-defined] # its question
+    while not pings.asked:
         pass
 
     watchdog.stop_nowait()
@@ -225,16 +251,17 @@ async def test_stopping_joins_the_thread_at_once_while_it_waits_for_an_answer() 
 
 
 def test_a_closed_loop_ends_the_thread() -> None:
-    watchdog = impatient()
+    watchdog, started = impatient(), list[threading.Thread]()
 
     async def main() -> None:
         watchdog.start_nowait()
+        started.extend(threads())
 
     asyncio.run(main())
 
-    assert watchdog._thread is not None
-    watchdog._thread.join(100.0)
-    assert not watchdog._thread.is_alive()
+    (thread,) = started
+    thread.join(100.0)
+    assert not thread.is_alive()
 
 
 def blocks(registry: MetricsRegistry) -> dict[str, float]:
@@ -255,7 +282,7 @@ async def test_blocks_are_counted_once_in_each_metrics_system(reports: Reports) 
         block = threading.Event()
         while not all(watchdog.statistics().blocked for watchdog in watchdogs):
             block.wait(0.2)
-        await until(lambda: all(one._blocked_since is None for one in watchdogs))
+        await until(lambda: not any(one.statistics().blocked_seconds for one in watchdogs))
         counted = watchdogs[1].statistics().blocked
         found = [blocks(registry) for registry in (shared, own)]
     finally:

@@ -38,7 +38,8 @@ class Storm:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
-        self._world = World(virtual_time=True)
+        self._world = world = World(virtual_time=True)
+        self._storage, self._faults = world._storage, world._faults
         self._history = History(clock=lambda: self._world.now_seconds)
         self._recorder = Recorder(self._history, interval_seconds=30.0, counts_resources=False)
         self._saved: SavedState | None = None
@@ -48,7 +49,7 @@ class Storm:
     def run(self, operations: int) -> Verdict:
         """Carry them out, come to rest, and judge."""
         world, recorder = self._world, self._recorder
-        with world, ServerTruth(self._history, world._storage) as truth:
+        with world, ServerTruth(self._history, self._storage) as truth:
             everything = world.factory.informer("v1", "configmaps")
             everything.add_index("tier", "data.tier")
             selected = world.factory.informer("v1", "configmaps", label_selector="tier=in")
@@ -65,7 +66,7 @@ class Storm:
                 world.run(controller.start)
             for _ in range(operations):
                 self._step()
-            world._faults.clear()
+            self._faults.clear()
             world.elapse(600.0)
 
             async def rest() -> None:
@@ -115,7 +116,7 @@ class Storm:
     def _wait(self) -> None:
         """Wait until watches have ended, perhaps beyond what the storage remembers."""
         if self._rng.random() < 0.3:
-            self._world._storage.forget(history=True)
+            self._storage.forget(history=True)
         self._world.elapse(self._rng.choice((1.0, 30.0, 300.0, 1000.0)))
 
     def _refuse(self) -> None:
@@ -123,18 +124,18 @@ class Storm:
         verb = self._rng.choice(("watch", "list"))
         status = self._rng.choice((410, 429, 500, 503, 504))
         times = self._rng.randrange(1, 6)
-        self._world._faults.add(Fault(verb=verb, resource="configmaps", status=status, times=times))
+        self._faults.add(Fault(verb=verb, resource="configmaps", status=status, times=times))
         self._world.elapse(1000.0)
-        self._world._faults.clear()
+        self._faults.clear()
         self._world.elapse(200.0)
 
     def _restore(self) -> None:
         """Go back to an earlier state, at a moment at which every watch begins again."""
         if self._saved is None or self._rng.random() < 0.5:
-            self._saved = self._world._storage.save()
+            self._saved = self._storage.save()
             return
         self._world.elapse(1.0)  # the checker distinguishes histories by time
-        self._world._storage.restore(self._saved)
+        self._storage.restore(self._saved)
         listed = self._world.list("v1", "configmaps", "default")
         self._live = {str(one["metadata"]["name"]) for one in listed}
         self._world.elapse(600.0)

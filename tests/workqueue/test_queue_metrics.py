@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 
 import pytest
@@ -205,21 +206,17 @@ def test_a_dropped_key_that_is_added_once_more_waits_from_then_on() -> None:
 
 @pytest.mark.virtual_time
 async def test_the_times_of_keys_move_with_the_queue_to_the_clock_of_its_loop() -> None:
-    registry, clock = MetricsRegistry(), Clock()
-    queue = Queue[str]("q", metrics=registry, clock=clock)
-    queue.add_nowait("taken")
+    registry = MetricsRegistry()
+    queue = Queue[str]("q", metrics=registry)
+    queue.add_nowait("taken")  # before it has a loop
     assert queue.get_nowait() == "taken"
     queue.add_nowait("taken")
-    clock.now += 5.0
-
-    def later() -> float:
-        return clock.now + 1_000.0
-
-    queue._use_clock(later)
+    queue.add("taken")
+    await elapse(5_000.0)
     queue.done("taken")
     assert queue.get_nowait() == "taken"
-    assert histogram(registry, WORKED).sum == 5.0
-    assert histogram(registry, WAITED).sum == 5.0
+    assert histogram(registry, WORKED).sum == pytest.approx(5_000.0, abs=100.0)
+    assert histogram(registry, WAITED).sum == pytest.approx(5_000.0, abs=100.0)
 
 
 def test_unfinished_work_is_what_it_is_at_the_moment_of_the_collection() -> None:
@@ -239,11 +236,13 @@ def test_unfinished_work_is_what_it_is_at_the_moment_of_the_collection() -> None
 
 
 @pytest.mark.virtual_time
-async def test_a_queue_with_metrics_has_no_timer_of_its_own() -> None:
+async def test_a_queue_with_metrics_has_no_timer_of_its_own(
+    timers: list[asyncio.TimerHandle],
+) -> None:
     queue = Queue[str]("q", metrics=MetricsRegistry())
     queue.add("a")
     assert await queue.get() == "a"
-    assert queue._timer is None
+    assert timers == []
 
 
 def test_series_vanish_when_the_queue_is_shut_down_and_all_keys_are_done() -> None:

@@ -338,12 +338,10 @@ class QueueMachine(RuleBasedStateMachine):
                 self.model.done(key, self.now)
             self.get(1)
         assert self.model.ready == []
-        assert self.queue._states == {}
-        assert self.queue._again == set()
-        assert self.queue._schedule._due_at == {}
-        assert self.queue._schedule._keys_at == {}
+        said = self.queue.statistics()
+        assert (said.depth, said.delayed, said.processing, said.again) == (0, 0, 0, 0)
         if isinstance(self.queue, PriorityQueue):
-            assert self.queue._wanted == {}
+            assert not any(map(self.queue.priority_of, "abcdefgh"))
             assert self.queue.taken == {}
 
 

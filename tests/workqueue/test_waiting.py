@@ -381,13 +381,12 @@ async def test_shutdown_drops_or_flushes_delayed_keys() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_shutdown_leaves_no_timer() -> None:
+async def test_shutdown_leaves_no_timer(timers: list[asyncio.TimerHandle]) -> None:
     queue = Queue[str]()
     queue.add_after("a", 3600.0)
     get = asyncio.create_task(queue.get())
     await settled()
-    timer = queue._timer
-    assert timer is not None
+    (timer,) = timers
     queue.shut_down()
     assert timer.cancelled()
     with pytest.raises(QueueClosedError):
