@@ -183,15 +183,19 @@ async def open_watch_list(
     return body
 
 
-async def check_is_empty(list_watch: ListWatch, resource_version: str) -> None:
+async def check_is_empty(
+    list_watch: ListWatch, resource_version: str, *, holds_nothing: bool
+) -> None:
     """Refuse a watch-list that brought nothing, unless a list finds nothing either.
 
     An end bookmark alone proves nothing: some servers answer a watch that they cannot serve with
-    it. A server that lets this client watch and not list cannot be asked.
+    it. A server that lets this client watch and not list cannot be asked, and one that is too busy
+    for lists alone is believed where nothing can be deleted.
 
     Args:
         list_watch: the resource and the scope.
         resource_version: the version of the end bookmark.
+        holds_nothing: the cache is empty, so that believing it deletes nothing.
 
     Raises:
         ListInconsistentError: a list finds an object.
@@ -207,7 +211,11 @@ async def check_is_empty(list_watch: ListWatch, resource_version: str) -> None:
         except APIStatusError as error:
             if is_refusal(error.status):
                 return
-            if not (attempts_left and is_throttled(error)):
+            if not is_throttled(error):
+                raise
+            if not attempts_left:
+                if holds_nothing:
+                    return
                 raise
             await anyio.sleep(requested_seconds(error))  # the watch-list stays open
     if not (found.uid or found.version):

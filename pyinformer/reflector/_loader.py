@@ -319,7 +319,8 @@ class Loader(Generic[V]):
         ).read()
         version = snapshot.resource_version or ""  # a complete one has a version, or is malformed
         if not snapshot.objects and not snapshot.skipped:
-            await check_is_empty(self._list_watch, version)
+            holds_nothing = not keys_of(self._sink)
+            await check_is_empty(self._list_watch, version, holds_nothing=holds_nothing)
         self._complete(snapshot, version)
 
     async def apply_absence(self) -> None:

@@ -271,6 +271,15 @@ async def test_an_empty_watch_list_stays_open_while_an_overloaded_server_refuses
         assert server.requests == ["watch-list", *["look"] * 6]
 
 
+async def test_an_empty_watch_list_is_believed_in_the_end_where_lists_alone_are_throttled() -> None:
+    throttled = status_error_class(429)(status=429, retry_after_seconds=0.01)
+    server = ScriptedServer(then(END), refused=throttled)
+    async with following(server) as (reflector, sink):
+        await until(lambda: reflector.status().loads)
+        assert server.requests == ["watch-list", *["look"] * 11]
+        assert not sink.versions()
+
+
 async def test_an_object_that_is_created_meanwhile_does_not_spoil_watch_lists() -> None:
     memory = WatchListMemory()
     new = [json.decode(pod_bytes("new", "101", "new"))]
