@@ -15,6 +15,7 @@ import pytest
 import pyinformer
 from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.errors import InvalidArgumentError, LifecycleError, RecordingFileError
+from pyinformer.informer import core_of
 from pyinformer.recording import Mask, RecordingWriter, read_recording
 from pyinformer.recording._writer import Contents, Note
 from pyinformer.testing import APIServer, Fault, replay
@@ -106,17 +107,20 @@ async def test_an_informer_without_a_recording_has_its_own_reader_and_connection
 ) -> None:
     with APIServer() as server:
         async with _following(server) as maps:
-            reflector = maps._core.caches.all[0].reflector
+            reflector = core_of(maps).caches.all[0].reflector
             watch_loop = reflector._watch_loop
             assert watch_loop._stream is not None
             _, splitter, applier = watch_loop._stream
             before = reflector.list_watch.connection
 
+            def has_its_own_reader() -> bool:
+                return bool(splitter._on_line == applier.on_line)
+
             async with maps.record(tmp_path / "incident.jsonl"):
-                assert splitter._on_line != applier.on_line
+                assert not has_its_own_reader()
                 assert reflector.list_watch.connection is not before
 
-            assert splitter._on_line == applier.on_line
+            assert has_its_own_reader()
             assert reflector.list_watch.connection is before
             server.create(config_map("a"))
             await _has(maps, "a")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource
-from pyinformer.reflector import ReflectorState
+from pyinformer.reflector import Lineage, ReflectorState
 from pyinformer.reflector.machine.steps import (
     Breach,
     Loaded,
@@ -277,9 +277,14 @@ async def test_a_cancelled_confirm_leaves_nothing_behind(server: APIServer) -> N
         assert await running.reflector.confirm(100.0)
 
 
+def lineage_of(running: Running) -> Lineage:
+    """Return what a reflector shares with others of its connection."""
+    return running.reflector._lineage
+
+
 async def test_caches_of_one_connection_share_a_round_trip(server: APIServer) -> None:
     async with reflecting(server) as first:
-        lineage = first.reflector._lineage
+        lineage = lineage_of(first)
         config_maps = GroupVersionResource.of("v1", "configmaps")
         async with reflecting(server, resource=config_maps, lineage=lineage) as second:
             await first.until_watching()
@@ -302,7 +307,7 @@ async def test_a_watch_side_that_stands_still_is_listed_until_it_follows_again(
         await until(lambda: replica.open_watches)
         server.create(config_map("other"))
         running.reflector.want_age(2.0)
-        await until(running.reflector._lineage.round_trips.knows_followed)
+        await until(lineage_of(running).round_trips.knows_followed)
         replica.hold()
         held_at = now()
         put(server, "b", "c")
@@ -334,7 +339,7 @@ async def test_an_age_does_not_cover_what_was_missed(server: APIServer) -> None:
         replica.hold()
         put(server, "b")
         missed_at = now()
-        trips = running.reflector._lineage.round_trips
+        trips = lineage_of(running).round_trips
         running.reflector.want_age(2.0)
         for _ in range(2):
             sent = trips.sent

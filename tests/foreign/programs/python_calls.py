@@ -133,7 +133,7 @@ class Session:
             pages.append([names, page.metadata.remaining_item_count or 0])
             versions.add(page.metadata.resource_version)
             going_on = {"_continue": page.metadata._continue}
-            if not page.metadata._continue:
+            if not going_on["_continue"]:
                 break
         answer("pages", pages)
         answer("versions-of-pages", len(versions))
