@@ -86,7 +86,8 @@ def _merged(
     scope = declarations[0].scope
     model, memory = _model(declarations), _memory(declarations)
     check_kept(model, memory)
-    is_chosen = memory is not None or any(one.is_reconciled for one in declarations)
+    reads_whole = any(one.is_reconciled or one.model is not None for one in declarations)
+    is_chosen = memory is not None or reads_whole
     keeps_secrets = scope.resource == _SECRETS and not is_chosen
     return DeclaredCache(
         scope,

@@ -280,6 +280,15 @@ def test_owned_secrets_can_be_kept_without_their_values(
     assert "Secrets" not in caplog.text
 
 
+def test_secrets_of_which_a_model_is_read_are_kept_by_choice(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Operator("test")
+    app.reconcile("v1", "configmaps", owns=[Owns("v1", "secrets", model=PodView)])(nothing)
+    app.running(world.cluster)
+    assert "Secrets" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("declare", "by"),
     [
