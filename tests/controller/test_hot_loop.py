@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from pyinformer.controller._start_limits import HotLoops, KeyLimit
@@ -18,6 +20,11 @@ _KEY = _id("default/a")
 def hot_loops(limit: int = 3) -> HotLoops:
     """Make one that finds a key hot at its fourth start within ten seconds."""
     return HotLoops(limit=limit, window_seconds=10.0, delay_seconds=1.0)
+
+
+def _references(keys: list[RequestId]) -> int:
+    """Return how often anything refers to these keys."""
+    return sum(map(sys.getrefcount, keys))
 
 
 def _heat(loops: HotLoops, now: float) -> None:
@@ -94,18 +101,25 @@ def test_a_limit_of_zero_disables_the_detection() -> None:
 
 def test_a_window_forgets_the_keys_of_the_one_before() -> None:
     loops = hot_loops()
-    for number in range(1_000):
-        loops.started(_id(f"default/{number}"), 0.0)
+    keys = [_id(f"default/{number}") for number in range(1_000)]
+    before = _references(keys)
+    for key in keys:
+        loops.started(key, 0.0)
+    del key
+    assert _references(keys) > before
     loops.started(_KEY, 10.0)
-    assert len(loops._counts) == 1
+    assert _references(keys) == before
 
 
 def test_a_storm_of_keys_is_counted_in_bounded_memory_and_hot_keys_stay_hot() -> None:
     loops = hot_loops()
     _heat(loops, 0.0)
-    for number in range(100_000):
-        loops.started(_id(f"default/{number}"), 0.0)
-    assert len(loops._counts) <= 65_536
+    keys = [_id(f"default/{number}") for number in range(100_000)]
+    before = _references(keys)
+    for key in keys:
+        loops.started(key, 0.0)
+    del key
+    assert 0 < _references(keys) - before <= 65_536
     loops.started(_KEY, 1.0)
     assert [found.request_id for found in loops.hot(1.0)] == [_KEY]
 
@@ -124,13 +138,12 @@ def test_a_hot_key_is_reported_with_its_runs_inputs_and_reasons() -> None:
 
 
 def test_the_record_of_a_hot_key_is_bounded() -> None:
-    loops = hot_loops(limit=10_000)
+    loops, found = hot_loops(limit=8_999), None
     for start in range(9_000):
         reason = Reason(f"words {start}", "enqueued", "default/a", str(start))
-        loops.started(_KEY, 0.0, (reason,))
-    repeats = loops._counts[_KEY]
-    assert repeats is not None
-    assert (len(repeats.inputs), len(repeats.causes)) == (4_096, 16)
+        found = loops.started(_KEY, 0.0, (reason,))
+    assert found is not None
+    assert (found.inputs, len(found.causes)) == (4_096, 16)
 
 
 def test_a_key_has_so_many_starts_per_period() -> None:
