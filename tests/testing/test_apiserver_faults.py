@@ -106,9 +106,9 @@ def test_a_reset_delivers_the_bytes_before_it(server: APIServer, wire: Wire) -> 
     server.create(pod("a"))
     server.faults.add(Fault(cut_after_bytes=17, cut="reset"))
     with wire.watch(ALL_PODS) as stream:
-        assert stream._response.read(17) == b'{"type":"ADDED","'
+        assert stream.read(17) == b'{"type":"ADDED","'
         with pytest.raises(ConnectionResetError):
-            stream._response.read(1)
+            stream.read(1)
 
 
 def test_a_close_ends_the_connection_within_the_body(server: APIServer, wire: Wire) -> None:
@@ -144,7 +144,7 @@ def test_a_stream_stalls_until_it_is_released(server: APIServer, wire: Wire) -> 
     server.create(pod("a"))
     server.faults.add(Fault(verb="watch", stall_after_bytes=10))
     with wire.watch(ALL_PODS) as stream:
-        assert stream._response.read(10) == b'{"type":"A'
+        assert stream.read(10) == b'{"type":"A'
         server.faults.wait_for_held()
         server.create(pod("b"))
         assert server.faults.release() == 1

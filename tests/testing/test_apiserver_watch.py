@@ -157,7 +157,7 @@ def test_a_watch_ends_cleanly_at_its_timeout(server: APIServer, wire: Wire) -> N
 def test_a_connection_serves_many_requests(server: APIServer, wire: Wire) -> None:
     with wire.watch(ALL_PODS, timeoutSeconds=1, **_now(server)) as stream:
         stream.rest()
-        connection = stream._connection
+        connection = stream.connection
         connection.request("GET", ALL_PODS)
         assert connection.getresponse().read().startswith(b'{"kind":"PodList"')
 

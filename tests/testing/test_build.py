@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-import pyinformer.testing.kube_apiserver._build
 from pyinformer.errors import KubeAPIServerError, KubeAPIServerNotFoundError
+from pyinformer.testing import kube_apiserver
 from pyinformer.testing.kube_apiserver import find_go, find_or_build, user_cache_folder
 from pyinformer.testing.kube_apiserver._build import KubeBinaries, build_binaries, find_binaries
 
@@ -165,7 +165,7 @@ def test_the_server_is_built_with_the_version_of_its_module(
 ) -> None:
     calls = install_go()
     build_binaries(cache_folder=tmp_path)
-    module = Path(pyinformer.testing.kube_apiserver._build.__file__).with_name("go.mod")
+    module = Path(kube_apiserver.__file__).with_name("go.mod")
     (version,) = re.findall(r"k8s\.io/kubernetes (v\S+)", module.read_text())
 
     assert f"-X k8s.io/component-base/version.gitVersion={version} " in calls.read_text()
@@ -256,7 +256,7 @@ def test_the_folder_is_named_by_versions_and_platform(
     """After an upgrade of go.mod, with other flags or a shared home, no wrong program is found."""
     calls = install_go()
     folder = build_binaries(cache_folder=tmp_path / "cache").etcd.parent
-    shipped = Path(pyinformer.testing.kube_apiserver._build.__file__).parent
+    shipped = Path(kube_apiserver.__file__).parent
     content = (shipped / "go.mod").read_bytes() + (shipped / "go.sum").read_bytes()
     flags = calls.read_text().splitlines()[0].partition("-ldflags ")[2].partition(" -o ")[0]
     content += flags.encode()

@@ -60,7 +60,7 @@ class Stream:
     """An open watch."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._response = connection.getresponse()
         self.status = self._response.status
 
@@ -69,7 +69,11 @@ class Stream:
 
     def __exit__(self, *exc: object) -> None:
         self._response.close()
-        self._connection.close()
+        self.connection.close()
+
+    def read(self, count: int) -> bytes:
+        """Read a number of bytes."""
+        return self._response.read(count)
 
     def line(self) -> bytes:
         """Read one line; empty at the end of the stream."""
