@@ -54,13 +54,18 @@ def auditor(seed: int, period_seconds: float) -> Auditor:
     )
 
 
+async def wait_due(auditor: Auditor) -> str:
+    """Wait until an audit is due, and return the suspicion that made it so, if any."""
+    return await auditor._wait_due()
+
+
 async def test_the_interval_of_audits_varies_by_half() -> None:
     """So that those of many informers, started together, do not come together."""
     now = asyncio.get_running_loop().time
     waited = []
     for seed in range(200):
         began = now()
-        assert not await auditor(seed, PERIOD_SECONDS)._wait_due()
+        assert not await wait_due(auditor(seed, PERIOD_SECONDS))
         waited.append(now() - began)
 
     assert PERIOD_SECONDS * 0.5 <= min(waited) < PERIOD_SECONDS * 0.55
@@ -74,5 +79,5 @@ async def test_after_a_suspicion_an_audit_is_due_within_seconds(period_seconds: 
     suspicious = auditor(1, period_seconds)
     suspicious.suspect_nowait("an event older than the position")
 
-    assert await suspicious._wait_due() == "an event older than the position"
+    assert await wait_due(suspicious) == "an event older than the position"
     assert 1.0 <= now() - began <= 3.0

@@ -13,7 +13,7 @@ import pytest
 import pyinformer
 from pyinformer.cluster import Cluster
 from pyinformer.errors import InformerError, InternalError, LifecycleError
-from pyinformer.informer import SharedInformer
+from pyinformer.informer import SharedInformer, core_of
 from pyinformer.testing import APIServer, World
 from tests.waiting import until
 
@@ -169,7 +169,7 @@ def test_reads_of_a_crashed_informer_raise() -> None:
         _, informer = _informer(world.cluster)
         await informer.start()
         await informer.wait_for_cache_sync(timeout_seconds=100.0)
-        informer._core.attach_receiver(Receiver())
+        core_of(informer).attach_receiver(Receiver())
         await world.cluster.create(_map("b"))
         await until(lambda: informer.crash is not None)
         with pytest.raises(LifecycleError, match="has crashed, so its cache is not followed"):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import gc
+import inspect
 import json
 import random
 import sys
@@ -623,9 +624,9 @@ async def test_run_works_in_a_task_group_of_the_caller(apiserver: APIServer) -> 
 async def test_run_ends_when_the_factory_is_closed_elsewhere(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, asyncio.TaskGroup() as group:
         factory = SharedInformerFactory(cluster)
-        factory.informer("v1", "pods")
+        pods = factory.informer("v1", "pods")
         running = group.create_task(factory.run())
-        await until(lambda: factory._is_started)
+        await until(lambda: pods.has_synced)
         await factory.aclose()
         await running
 
@@ -894,4 +895,4 @@ async def test_one_dead_resource_does_not_delay_another(apiserver: APIServer) ->
 
 
 def test_the_watchdog_of_a_factory_has_the_promised_limit() -> None:
-    assert Watchdog()._limit_seconds == 1.0
+    assert inspect.signature(Watchdog).parameters["limit_seconds"].default == 1.0
