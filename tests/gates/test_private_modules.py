@@ -6,7 +6,8 @@ the folder's `__all__` lacks is added there, and to tests/gates/test_exports.py.
 A test states a promise of a folder, so it imports the folder as well. Of its private modules only
 the tests of that folder may import some, where the face cannot show the promise; every such file
 has to be edited with the inside, so their number may only fall. Those of the package itself, which
-all folders use, are tested in tests/ground_floor.
+all folders use, are tested in tests/ground_floor. For the same reason the number of private
+attributes that tests read, and of places at which they replace our own code, may only fall.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "pyinformer"
 _GROUND_FLOOR: Final = "ground_floor"
 _MOST_TEST_FILES: Final = 88
 _MOST_OF_OTHER_FOLDERS: Final = 0
+_MOST_READS: Final = 59  # those of kopf, of kubernetes and of other packages included
+_MOST_PATCHES: Final = 20
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -98,6 +101,94 @@ def test_no_more_tests_import_private_modules() -> None:
 
     assert len(found) <= _MOST_TEST_FILES, sorted(map(str, found))
     assert len(others) <= _MOST_OF_OTHER_FOLDERS, sorted(others)
+
+
+def defined_in_classes(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of the methods and of the attributes that the classes of a module define."""
+    for each in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        for node in ast.walk(each):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    yield name
+                case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                    yield name
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    yield name
+
+
+def private_reads(source: str) -> list[str]:
+    """Return the private attributes of other objects that a test reads or sets.
+
+    Args:
+        source: the text of the test.
+
+    Returns:
+        Such as `queue._states`; not those of `self`, or that its own classes define.
+    """
+    tree = ast.parse(source)
+    own = set(defined_in_classes(tree))
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in own
+        and ast.unparse(node.value) not in {"self", "cls"}
+    ]
+
+
+def own_patches(source: str) -> list[str]:
+    """Return the calls of `monkeypatch.setattr` that replace a part of our modules or classes.
+
+    Args:
+        source: the text of the test.
+
+    Returns:
+        Their targets; a text is one, too.
+    """
+    tree = ast.parse(source)
+    ours = {name.rpartition(".")[2] for name in imported(tree) if name.startswith(_PACKAGE)}
+    ours.add(_PACKAGE)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "monkeypatch.setattr":
+            target = ast.unparse(node.args[0]).strip("'")
+            if target.partition(".")[0] in ours:
+                found.append(target)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("find", "most"),
+    [
+        pytest.param(private_reads, _MOST_READS, id="private-attributes"),
+        pytest.param(own_patches, _MOST_PATCHES, id="patches-of-our-code"),
+    ],
+)
+def test_no_more_tests_reach_into_our_objects(find: Callable[[str], list[str]], most: int) -> None:
+    """Lower the number with each place that no longer does."""
+    tests = _ROOT / "tests"
+    found = [
+        f"{path.relative_to(tests)}: {place}"
+        for path in sorted(tests.rglob("*.py"))
+        for place in find(path.read_text(encoding="utf-8"))
+    ]
+    assert len(found) <= most, found
+
+
+def test_private_attributes_and_patches_of_a_test_are_found() -> None:
+    assert private_reads("queue._states = queue.of(1)._again") == [
+        "queue._states",
+        "queue.of(1)._again",
+    ]
+    assert private_reads("class A:\n  def _b(self): self._c = d.__e__\na._b, a._c") == []
+    by_name = "from pyinformer.kopf import _requests\nmonkeypatch.setattr({}, 'a', 1)"
+    assert own_patches(by_name.format("_requests")) == ["_requests"]
+    assert own_patches(by_name.format("'pyinformer.kopf._requests.A'")) == [
+        "pyinformer.kopf._requests.A"
+    ]
+    assert own_patches(by_name.format("time")) == own_patches(by_name.format("loop")) == []
 
 
 def _own_folder(path: Path) -> str:
