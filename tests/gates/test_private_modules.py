@@ -27,7 +27,7 @@ _GROUND_FLOOR: Final = "ground_floor"
 _MOST_TEST_FILES: Final = 88
 _MOST_OF_OTHER_FOLDERS: Final = 0
 _MOST_READS: Final = 59  # those of kopf, of kubernetes and of other packages included
-_MOST_PATCHES: Final = 20
+_MOST_PATCHES: Final = 21
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
