@@ -144,7 +144,7 @@ class SharedInformerFactory(Closable):
                 `memory="compact"` without the package that it needs.
             InvalidSelectorError: a selector cannot be parsed.
             InvalidTypeError: objects cannot be decoded to the model, readers could change a view,
-                or there is no such option.
+                or an option does not exist.
             LifecycleError: the factory is closed, or was started in another event loop.
         """
         self._refuse_if_closed()

@@ -102,7 +102,7 @@ class SharedInformer(Startable, Generic[V]):
         InvalidArgumentError: an argument that cannot work.
         InvalidSelectorError: a selector cannot be parsed.
         InvalidTypeError: objects cannot be decoded to the model, readers could change a view, or
-            there is no such option.
+            an option does not exist.
 
     Source:
         client-go tools/cache/shared_informer.go.

@@ -209,13 +209,10 @@ async def check_is_empty(
             found = await read_live(list_watch)
             break
         except APIStatusError as error:
-            if is_refusal(error.status):
+            is_busy = is_throttled(error)
+            if is_refusal(error.status) or (is_busy and holds_nothing and not attempts_left):
                 return
-            if not is_throttled(error):
-                raise
-            if not attempts_left:
-                if holds_nothing:
-                    return
+            if not (is_busy and attempts_left):
                 raise
             await anyio.sleep(requested_seconds(error))  # the watch-list stays open
     if not (found.uid or found.version):

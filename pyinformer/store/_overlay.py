@@ -350,8 +350,7 @@ class Overlay(Generic[V]):
         else:  # its successor, or one before it that is long gone
             is_over = bool(entry.floor) and older(entry.floor, meta.resource_version)
         if is_over:
-            del self.entries[key]
-            self._superseded(entry, self._get(key))
+            self._end(key, entry)
         elif is_of_it:
             self._doubted.setdefault(key, self._now())
 
@@ -382,11 +381,11 @@ class Overlay(Generic[V]):
         until = self._now() - _DOUBT_SECONDS
         for key, since in list(self._doubted.items()):
             entry = self.entries.get(key)
-            if entry is None or since <= until:
-                del self._doubted[key]
-            if isinstance(entry, UnconfirmedWrite) and since <= until:
-                del self.entries[key]
-                self._superseded(entry, self._get(key))
+            if entry is not None and since > until:
+                continue
+            del self._doubted[key]
+            if isinstance(entry, UnconfirmedWrite):
+                self._end(key, entry)
 
     def confirm(self, position: str, *, is_list: bool = False) -> None:
         """Record that the store holds every change up to a list's or a bookmark's version."""
@@ -418,8 +417,12 @@ class Overlay(Generic[V]):
         self._swept = position
         for key, entry in list(self.entries.items()):
             if self._is_over(key, entry, position):
-                del self.entries[key]
-                self._superseded(entry, self._get(key))
+                self._end(key, entry)
+
+    def _end(self, key: str, entry: OverlayEntry[V]) -> None:
+        """Show the store's state of a key again."""
+        del self.entries[key]
+        self._superseded(entry, self._get(key))
 
     def _superseded(self, entry: OverlayEntry[V], now: KubeObject[V] | None) -> None:
         """Report what readers saw, unless an event of this very version reports it."""

@@ -24,7 +24,7 @@ from pyinformer.recording import Header, read_recording
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing.replays._replay_connection import ReplayConnection
 from pyinformer.testing.replays._script import Relist, Script
-from pyinformer.testing.world import VirtualLoop
+from pyinformer.testing.world import VirtualLoop, busy_handlers
 
 _T = TypeVar("_T")
 
@@ -90,7 +90,7 @@ class Replay:
                 the program's `transform` is not in the recording.
 
         Raises:
-            InvalidTypeError: there is no such option.
+            InvalidTypeError: an option does not exist.
             LifecycleError: it was made already, or the replay is closed.
         """
         if self._is_closed or self._informer is not None:
@@ -195,7 +195,7 @@ class Replay:
         deadline, pause = now() + _SETTLE_SECONDS, _POLL_SECONDS
         while informer.is_running and self._connection.divergence is None:
             is_late = now() > deadline
-            if (self._connection.is_caught_up or is_late) and _are_idle(informer):
+            if (self._connection.is_caught_up or is_late) and not busy_handlers((informer,)):
                 return
             await asyncio.sleep(pause)
             pause *= _SLOWER  # a handler may wait for hours
@@ -235,12 +235,6 @@ class Replay:
             max_retry_seconds=lambda _attempts, _error: 0.0,  # the answers come at their times
             rng=_RecordedRandom(self._script, recorded.watch_timeout_seconds),
         )
-
-
-def _are_idle(informer: SharedInformer[Any]) -> bool:
-    """Return whether no handler runs, or has anything to be called for."""
-    handlers = informer.status().handlers
-    return all(not one.depth and one.in_flight_key is None for one in handlers)
 
 
 @final

@@ -206,12 +206,7 @@ class WorldThread:
             Safe.
         """
         deadline, pause_seconds = monotonic() + _SETTLE_SECONDS, _PAUSE_SECONDS
-        while busy := [
-            one.name
-            for informer in self._informers
-            for one in informer.status().handlers
-            if one.depth or one.in_flight_key is not None
-        ]:
+        while busy := busy_handlers(self._informers):
             if monotonic() > deadline:
                 message = f"after {_SETTLE_SECONDS:g} s a handler is still called: {busy[0]}"
                 raise TimeoutError(message)
@@ -294,6 +289,16 @@ class WorldThread:
         finally:
             if isinstance(loop, VirtualLoop):
                 loop.let_pass()  # cancelled tasks may still wait for a while
+
+
+def busy_handlers(informers: Iterable[SharedInformer[Any]]) -> list[str]:
+    """Return the names of the handlers that run, or have anything to be called for."""
+    return [
+        one.name
+        for informer in informers
+        for one in informer.status().handlers
+        if one.depth or one.in_flight_key is not None
+    ]
 
 
 def _result_of(
