@@ -42,7 +42,8 @@ def test_a_usual_identity_takes_24_bytes() -> None:
         known.put(obj)
     grown, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert grown - sys.getsizeof(keys) <= count * sys.getsizeof(bytes(24)) + 1_000
+    # Half a reference for each stays free: what coverage takes meanwhile is counted too.
+    assert grown - sys.getsizeof(keys) <= count * (sys.getsizeof(bytes(24)) + 4)
 
 
 def test_both_forget_replace_and_list_alike() -> None:

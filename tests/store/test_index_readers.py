@@ -59,13 +59,13 @@ def test_the_newest_two_objects_are_remembered_and_no_more() -> None:
 def test_the_same_path_is_read_once_for_all_who_ask() -> None:
     paths = SharedPaths()
     obj: Any = Counted(pod("a", "n1"))
-    readers = [paths.reader("spec.nodeName") for _ in range(300)]
+    readers = [paths.reader("spec.nodeName") for _ in range(10_000)]
     tracemalloc.start()
     assert all(reader(obj) == "n1" for reader in readers)
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert obj.reads == 1
-    assert kept < 300 * 8  # not a value for each of them
+    assert kept < len(readers) * 4  # not a reference for each of them; coverage takes some KB
 
 
 def test_a_value_that_cannot_be_read_fails_each_time_it_is_asked_for() -> None:
