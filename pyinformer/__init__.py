@@ -11,22 +11,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyinformer import errors as errors
-from pyinformer._late_names import late_getattr
+from pyinformer._runtime.late_names import late_getattr
 from pyinformer._version import __version__ as __version__
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    Event,
-    GroupVersionResource,
-    JSONObject,
-    KubeObject,
-    ObjectMeta,
-    Updated,
-    View,
-    diff,
-    redacted,
+from pyinformer.cache.informer import (
+    ResourceEventHandler,
+    SharedInformer,
+    SharedInformerFactory,
+    in_thread,
+    wait_for_cache_sync,
 )
-from pyinformer.cluster import Cluster, ClusterPool, connect, create_or_update, retry_on_conflict
+from pyinformer.cache.store import Lister
+from pyinformer.client.cluster import (
+    Cluster,
+    ClusterPool,
+    connect,
+    create_or_update,
+    retry_on_conflict,
+)
 from pyinformer.errors import (
     APIStatusError,
     CacheNotSyncedError,
@@ -40,53 +41,52 @@ from pyinformer.errors import (
     TerminalError,
     TransportError,
 )
-from pyinformer.informer import (
-    ResourceEventHandler,
-    SharedInformer,
-    SharedInformerFactory,
-    in_thread,
-    wait_for_cache_sync,
+from pyinformer.objects import (
+    Added,
+    Deleted,
+    Event,
+    GroupVersionResource,
+    JSONObject,
+    KubeObject,
+    ObjectMeta,
+    Updated,
+    View,
+    diff,
+    redacted,
 )
-from pyinformer.store import Lister
 
 if TYPE_CHECKING:
     from pyinformer import blocking as blocking
     from pyinformer import cache as cache
-    from pyinformer import config as config
-    from pyinformer import controllerutil as controllerutil
-    from pyinformer import crd as crd
-    from pyinformer import health as health
+    from pyinformer import client as client
+    from pyinformer import controller as controller
     from pyinformer import leaderelection as leaderelection
-    from pyinformer import metrics as metrics
-    from pyinformer import predicates as predicates
-    from pyinformer import sources as sources
-    from pyinformer import status as status
+    from pyinformer import objects as objects
+    from pyinformer import operator as operator
+    from pyinformer import telemetry as telemetry
     from pyinformer import workqueue as workqueue
-    from pyinformer.audit import MutationDetector
     from pyinformer.blocking import run_in_thread
+    from pyinformer.cache import MutationDetector
     from pyinformer.controller import (
         Controller,
         ControllerGroup,
         ControllerOptions,
         Reconcile,
+        Request,
         Result,
     )
     from pyinformer.leaderelection import LeaderElection, LeaderElector
     from pyinformer.operator import Operator, OperatorRun
-    from pyinformer.sources import Request
 
 _NAMESPACES = (
     "blocking",
     "cache",
-    "config",
-    "controllerutil",
-    "crd",
-    "health",
+    "client",
+    "controller",
     "leaderelection",
-    "metrics",
-    "predicates",
-    "sources",
-    "status",
+    "objects",
+    "operator",
+    "telemetry",
     "workqueue",
 )
 _HOMES = {
@@ -96,11 +96,11 @@ _HOMES = {
     "ControllerOptions": "controller",
     "LeaderElection": "leaderelection",
     "LeaderElector": "leaderelection",
-    "MutationDetector": "audit",
+    "MutationDetector": "cache",
     "Operator": "operator",
     "OperatorRun": "operator",
     "Reconcile": "controller",
-    "Request": "sources",
+    "Request": "controller",
     "Result": "controller",
     "run_in_thread": "blocking",
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pyinformer.client.transport import CURRENT_GUARD
 from pyinformer.errors import FencedError
-from pyinformer.transport import CURRENT_GUARD
 
 
 class Guard:

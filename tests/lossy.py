@@ -12,14 +12,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyinformer.cluster import Cluster
-from pyinformer.transport import Connection
+from pyinformer.client.cluster import Cluster
+from pyinformer.client.transport import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer.config import ClusterConfig
-    from pyinformer.transport import Body, Query
+    from pyinformer.client import ClusterConfig
+    from pyinformer.client.transport import Body, Query
 
 
 @dataclass(eq=False)

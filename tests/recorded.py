@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyinformer.metrics import MetricsScope, MetricsSource
+    from pyinformer.telemetry.metrics import MetricsScope, MetricsSource
 
 
 class _Handle:

@@ -14,10 +14,10 @@ import sys
 from typing import Any
 
 import pyinformer
-from pyinformer.config import WriteOptions
+from pyinformer.client import WriteOptions
+from pyinformer.client.transport import ClusterConfig, StaticCredentials
 from pyinformer.errors import FencedError, InformerError
 from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
-from pyinformer.transport import ClusterConfig, StaticCredentials
 
 _CYCLE_PAUSE_SECONDS = 0.025
 

@@ -24,7 +24,7 @@ from benchmarks.peers.own_relist import relist
 from benchmarks.peers.own_rest import time_rest
 from benchmarks.peers.own_sharing import time_sharing
 from benchmarks.peers.own_starts import time_starts
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.telemetry import NO_METRICS, Metrics
 
 _TIMEOUT_SECONDS = 600.0
 _FEW = 1_000  # objects of the smoke
@@ -37,7 +37,7 @@ async def run(phases: Phases) -> None:
 
 async def run_prometheus(phases: Phases) -> None:
     """Measure the default with metrics for Prometheus."""
-    from pyinformer.adapters.prometheus import PrometheusMetrics
+    from pyinformer.telemetry.prometheus import PrometheusMetrics
 
     await _measure(phases, "strip_managed_fields", PrometheusMetrics())
 

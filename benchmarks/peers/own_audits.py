@@ -15,7 +15,7 @@ from msgspec import structs
 
 from benchmarks.harness.phases import Heartbeat
 from benchmarks.harness.processes import cpu_seconds
-from pyinformer.informer import core_of
+from pyinformer.cache.informer import core_of
 
 if TYPE_CHECKING:
     import pyinformer

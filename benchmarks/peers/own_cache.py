@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeAlias
 import pyinformer
 from benchmarks.harness.phases import Phases, Workload
 from benchmarks.peers.own_handlers import Follower, make_follower
-from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.reflector import ReflectorOptions
-from pyinformer.transport import NoCredentials, StaticCredentials
+from pyinformer.cache.reflector import ReflectorOptions
+from pyinformer.client.transport import NoCredentials, StaticCredentials
+from pyinformer.telemetry import NO_METRICS, Metrics
 
 _TIMEOUT_SECONDS = 600.0
 _WARM_UP = "endpoints"
@@ -90,7 +90,7 @@ def connected(workload: Workload) -> AbstractAsyncContextManager[pyinformer.Clus
     """Connect to the workload's server."""
     token = workload.token
     return pyinformer.connect(
-        config=pyinformer.config.ClusterConfig(
+        config=pyinformer.client.ClusterConfig(
             server=workload.url,
             ca_file=workload.ca_file or None,
             credentials=StaticCredentials.bearer(token) if token else NoCredentials(),

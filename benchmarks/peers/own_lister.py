@@ -30,9 +30,9 @@ def time_lister(informer: pyinformer.SharedInformer[Any]) -> dict[str, float]:
     nodes = lister.index_values("node")
     name = lister[keys[0]].metadata.labels["app.kubernetes.io/name"]
     selectors = {
-        "select_quarter": pyinformer.cache.LabelSelector.parse("tier=backend"),
-        "select_few": pyinformer.cache.LabelSelector.parse(f"app.kubernetes.io/name={name}"),
-        "select_without_index": pyinformer.cache.LabelSelector.parse("tier!=backend"),
+        "select_quarter": pyinformer.objects.LabelSelector.parse("tier=backend"),
+        "select_few": pyinformer.objects.LabelSelector.parse(f"app.kubernetes.io/name={name}"),
+        "select_without_index": pyinformer.objects.LabelSelector.parse("tier!=backend"),
     }
     figures = {
         "read_key_us": _each(lister.get, keys),

@@ -19,8 +19,8 @@ import prometheus_client
 
 from benchmarks.harness.processes import cpu_seconds
 from pyinformer import Controller, KubeObject, Request, SharedInformerFactory, connect
-from pyinformer.adapters.prometheus import PrometheusMetrics
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.telemetry import NO_METRICS, Metrics
+from pyinformer.telemetry.prometheus import PrometheusMetrics
 from pyinformer.testing import APIServer
 from pyinformer.workqueue import PriorityQueue
 

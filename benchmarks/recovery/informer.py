@@ -12,7 +12,7 @@ import json
 import sys
 
 import pyinformer
-from pyinformer.transport import ClusterConfig, StaticCredentials
+from pyinformer.client.transport import ClusterConfig, StaticCredentials
 
 
 async def main(server: dict[str, str], namespace: str, *audits_seconds: str) -> None:

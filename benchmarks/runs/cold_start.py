@@ -40,8 +40,8 @@ if cpu: os.sched_setaffinity(0, {int(cpu)})
 began, cpu_began = time.perf_counter(), time.process_time()
 import asyncio
 import pyinformer
-from pyinformer.reflector import ReflectorOptions
-from pyinformer.transport import ClusterConfig
+from pyinformer.cache.reflector import ReflectorOptions
+from pyinformer.client.transport import ClusterConfig
 imported, cpu_imported = time.perf_counter(), time.process_time()
 factory = None
 if loop == "uvloop":

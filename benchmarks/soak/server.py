@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 import pyinformer
-from pyinformer.config import WriteOptions
-from pyinformer.transport import ClusterConfig, StaticCredentials
+from pyinformer.client import WriteOptions
+from pyinformer.client.transport import ClusterConfig, StaticCredentials
 
 
 def connected(server: dict[str, str]) -> AbstractAsyncContextManager[pyinformer.Cluster]:

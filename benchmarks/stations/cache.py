@@ -10,12 +10,12 @@ from collections.abc import Collection
 
 from benchmarks.stations.material import Material, PodView
 from benchmarks.stations.registry import Work, station
-from pyinformer.apimachinery import Event, KubeObject
-from pyinformer.deltas import DeltaFIFO, RealFIFO
-from pyinformer.informer import Handler, StoreSink
-from pyinformer.informer.delivery import Listener, Mailbox
-from pyinformer.store import Indexer
-from pyinformer.tasks import UserTasks
+from pyinformer._runtime.tasks import UserTasks
+from pyinformer.cache.deltas import DeltaFIFO, RealFIFO
+from pyinformer.cache.informer import Handler, StoreSink
+from pyinformer.cache.informer.delivery import Listener, Mailbox
+from pyinformer.cache.store import Indexer
+from pyinformer.objects import Event, KubeObject
 
 _MORE_INDEXES = ("spec.nodeName", "status.phase", "metadata.name", "metadata.uid")
 

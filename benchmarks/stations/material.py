@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from benchmarks.data.pods import PodGenerator
 from pyinformer import KubeObject, View
-from pyinformer.apimachinery import GroupVersionResource, ObjectCodec, Updated
+from pyinformer.objects import GroupVersionResource, ObjectCodec, Updated
 
 PODS = GroupVersionResource("", "v1", "pods")
 

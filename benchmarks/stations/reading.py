@@ -11,7 +11,7 @@ from collections.abc import Callable
 from benchmarks.stations.material import Material, PodView
 from benchmarks.stations.registry import Work, station
 from pyinformer import KubeObject
-from pyinformer.apimachinery import LabelSelector
+from pyinformer.objects import LabelSelector
 from pyinformer.workqueue import PriorityQueue, Queue
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from benchmarks.stations.material import Material, PodView, codec, settled
 from benchmarks.stations.registry import Work, station
-from pyinformer.apimachinery import Event, KubeObject, ObjectCodec, Updated
-from pyinformer.reflector import EventApplier, Guard
-from pyinformer.transport import LineSplitter, read_frame
+from pyinformer.cache.reflector import EventApplier, Guard
+from pyinformer.client.transport import LineSplitter, read_frame
+from pyinformer.objects import Event, KubeObject, ObjectCodec, Updated
 
 _PIECE_BYTES = 64 << 10  # as a loop reads from a busy socket
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from pyinformer import Controller, KubeObject, Request
-from pyinformer.sources import Reason
+from pyinformer.controller import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyinformer.tracing import Tracing
+    from pyinformer.telemetry import Tracing
 
 _CHANGED = Reason("primary pods.v1", "updated", "default/name-0", "12345")
 
@@ -55,7 +55,7 @@ def _request_microseconds(tracing: Tracing | None, requests: int) -> float:
     """Return the CPU time of the span of one request, in microseconds."""
     from opentelemetry import trace
 
-    from pyinformer.cluster._request_spans import RequestSpans
+    from pyinformer.client.cluster._request_spans import RequestSpans
 
     spans = RequestSpans("", "https://localhost", tracing)
     root = None if tracing is None else tracing.start_reconcile("reconcile pods", {}, ())
@@ -76,7 +76,7 @@ def _variants() -> dict[str, Callable[[], Tracing | None]]:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased, Sampler
 
-    from pyinformer.adapters.opentelemetry import OpenTelemetryTracing
+    from pyinformer.telemetry.opentelemetry import OpenTelemetryTracing
 
     class Nowhere(SpanExporter):
         """Drops what it gets."""

@@ -92,7 +92,7 @@ def rows() -> list[Row]:
 
 
 def markers(folder: Path = ROOT / "tests") -> dict[str, list[str]]:
-    """Return the tests that name each row, such as `store/test_indexer.py::test_a_deletion`."""
+    """Return the tests that name each row, such as `cache/store/test_indexer.py::test_it`."""
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pyinformer.metrics import CATALOGUE, MetricSpec
+from pyinformer.telemetry.metrics import CATALOGUE, MetricSpec
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "reference/metrics.md"
 
@@ -60,7 +60,7 @@ SECTIONS: Final[dict[str, tuple[str, str]]] = {
 
 _HEAD: Final = """# Every metric
 
-`make options` writes this page from `pyinformer.metrics.CATALOGUE`; a test holds that it is
+`make options` writes this page from `pyinformer.telemetry.CATALOGUE`; a test holds that it is
 current. [How to use them](../howto/metrics.md).
 
 Names and labels never depend on objects, keys or messages. A name has at most 1,000 series, and a

@@ -24,11 +24,10 @@ PAGE: Final = Path(__file__).resolve().parents[1] / "reference/options.md"
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Connect": (
         "pyinformer.connect",
-        "pyinformer.config.ConnectionOptions",
-        "pyinformer.config.WriteOptions",
-        "pyinformer.config.RequestBudgetOptions",
+        "pyinformer.client.ConnectionOptions",
+        "pyinformer.client.WriteOptions",
         "pyinformer.ClusterPool",
-        "pyinformer.config.ClusterPoolOptions",
+        "pyinformer.client.ClusterPoolOptions",
         "pyinformer.run_in_thread",
     ),
     "Read and write": tuple(
@@ -61,7 +60,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Controllers": (
         "pyinformer.Controller",
         "pyinformer.ControllerOptions",
-        "pyinformer.sources.SourceOptions",
+        "pyinformer.controller.SourceOptions",
     ),
     "Work queues": (
         "pyinformer.workqueue.Queue",
@@ -74,7 +73,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "pyinformer.LeaderElection",
         "pyinformer.leaderelection.LeaderElectionOptions",
     ),
-    "Health": ("pyinformer.health.HealthOptions",),
+    "Health": ("pyinformer.operator.HealthOptions",),
     "kopf": ("pyinformer.kopf.install",),
     "Test servers": ("pyinformer.testing.APIServer",),
 }
@@ -106,7 +105,7 @@ _HEAD: Final = """\
 
 The options of connections, of reads and writes, of informers, operators, controllers, work queues,
 leader election and test servers, with their defaults, and all environment variables. Functions that
-are not here, such as those of `pyinformer.predicates`, are in the [reference of public
+are not here, such as the predicates of `pyinformer.controller`, are in the [reference of public
 names](index.md), which also has the types, the results and the errors of all. An option without a
 default must be given. All durations are seconds.
 """

@@ -27,7 +27,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "_static"

@@ -1,8 +1,8 @@
-"""Draw the folders that an event passes as stations, and the imports between them, as SVG.
+"""Draw the rooms that an event passes as stations, and the imports between them, as SVG.
 
 The imports of today are read from the code when the documentation is built. Those of commit 03dee5d
-are kept in `stations_before.json`; for that commit's package and the stations' names as arguments,
-`python docs/_extensions/stations.py` prints them.
+are kept in `stations_before.json`, under the names of today; for that commit's package and its
+folders as arguments, `python docs/_extensions/stations.py` prints them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MARKER: Final = "<!-- picture: the stations and their imports -->"
 _DOCS: Final = Path(__file__).resolve().parents[1]
 _BEFORE: Final = Path(__file__).with_name("stations_before.json")
-_STATION: Final = re.compile(r"^\d+\. `(\w+)`", re.MULTILINE)
+_STATION: Final = re.compile(r"^\d+\. `([\w.]+)`", re.MULTILINE)
 _ROW, _BOX, _HEIGHT, _SIDE, _STEP = 54, 180, 30, 130, 20
 
 
@@ -42,7 +42,13 @@ def count(package: Path, stations: Sequence[str]) -> Counts:
     """Read the modules of the stations, and which of them import another station."""
     counts: Counts = {"modules": {}, "imports": {}}
     for station in stations:
-        modules = sorted((package / station).rglob("*.py"))
+        folder = package.joinpath(*station.split("."))
+        inner = [package.joinpath(*one.split(".")) for one in stations if one != station]
+        modules = sorted(
+            path
+            for path in folder.rglob("*.py")
+            if not any(folder in one.parents and one in path.parents for one in inner)
+        )
         counts["modules"][station] = len(modules)
         row = counts["imports"][station] = {}
         for module in modules:
@@ -69,7 +75,7 @@ def picture(page: str) -> str:
 
 
 def _imported_folders(node: ast.AST) -> Iterator[str]:
-    """Yield the folders of the package that code imports at run time."""
+    """Yield the rooms and wings of the package that code imports at run time."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue
@@ -77,9 +83,10 @@ def _imported_folders(node: ast.AST) -> Iterator[str]:
         if isinstance(child, ast.ImportFrom):
             names = [f"{child.module}.{one.name}" for one in child.names]
         for name in names:
-            package, _, rest = name.partition(".")
+            package, *rooms = name.split(".")
             if package == "pyinformer":
-                yield rest.partition(".")[0]
+                yield rooms[0]
+                yield ".".join(rooms[:2])
         yield from _imported_folders(child)
 
 

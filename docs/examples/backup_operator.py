@@ -14,9 +14,9 @@ import pydantic
 
 import pyinformer
 from pyinformer import Cluster, JSONObject, KubeObject, Request
-from pyinformer.controllerutil import find_condition, set_condition, set_controller_reference
-from pyinformer.crd import Rule
+from pyinformer.controller import find_condition, set_condition, set_controller_reference
 from pyinformer.errors import InvalidObjectError, ModelMismatchError
+from pyinformer.operator import Rule
 
 BACKUPS, JOBS = ("acme.io/v1", "backups"), ("batch/v1", "cronjobs")
 MESSAGE = "keepWeekly must not exceed keepDaily"
@@ -41,7 +41,7 @@ class BackupStatus(pydantic.BaseModel):
     conditions: list[dict[str, Any]] = []
 
 
-@pyinformer.crd.custom_resource(*BACKUPS)
+@pyinformer.operator.custom_resource(*BACKUPS)
 class Backup(pydantic.BaseModel):
     spec: BackupSpec
     status: BackupStatus = BackupStatus()

@@ -11,7 +11,7 @@ import msgspec
 
 import pyinformer
 from pyinformer import Cluster, ConflictError, JSONObject, KubeObject, Request, Result
-from pyinformer.controllerutil import finalizer, set_condition
+from pyinformer.controller import finalizer, set_condition
 from pyinformer.errors import InvalidObjectError
 from pyinformer.operator import Listers, Watches
 
@@ -31,7 +31,7 @@ class Status(msgspec.Struct):
     conditions: list[JSONObject] = []
 
 
-@pyinformer.crd.custom_resource(*REPLICATIONS, columns={"Copies": "status.copies"})
+@pyinformer.operator.custom_resource(*REPLICATIONS, columns={"Copies": "status.copies"})
 class Replication(msgspec.Struct):
     spec: Spec
     status: Status = msgspec.field(default_factory=Status)

@@ -25,7 +25,7 @@ class DatabaseStatus(msgspec.Struct, frozen=True):
     ready: int = 0
 
 
-@pyinformer.crd.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
+@pyinformer.operator.custom_resource("acme.io/v1", "databases", columns={"Ready": "status.ready"})
 class Database(msgspec.Struct):
     spec: DatabaseSpec
     status: DatabaseStatus = DatabaseStatus()
@@ -39,7 +39,7 @@ async def reconcile(request: Request, database: Database | None, cluster: Cluste
     if database is None:
         return  # the cluster deletes what it owned
     owner = app.object_of(database)
-    child = pyinformer.controllerutil.set_controller_reference(
+    child = pyinformer.controller.set_controller_reference(
         owner, stateful_set(request, database.spec)
     )
     current = app.lister("apps/v1", "statefulsets").get(request.key)

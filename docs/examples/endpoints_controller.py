@@ -13,7 +13,7 @@ import msgspec
 
 import pyinformer
 from pyinformer import Cluster, JSONObject, KubeObject, Request
-from pyinformer.cache import LabelSelector
+from pyinformer.objects import LabelSelector
 from pyinformer.operator import Listers, Owns, Watches
 
 MANAGER = "endpoints-controller.example.com"
@@ -98,7 +98,7 @@ def slice_of(service: KubeObject, pods: list[KubeObject[Pod]]) -> JSONObject:
             if pod.view.status.pod_ip and not pod.metadata.deletion_timestamp
         ],
     }
-    return pyinformer.controllerutil.set_controller_reference(service, body)
+    return pyinformer.controller.set_controller_reference(service, body)
 
 
 def ports_of(service: KubeObject) -> list[JSONObject]:

@@ -28,7 +28,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with pyinformer.SharedInformerFactory(cluster) as factory:
             app.state.pods = factory.informer("v1", "pods")
             await factory.start()  # the application serves at once; /readyz says when it can answer
-            app.state.health = pyinformer.health.Health(factory)
+            app.state.health = pyinformer.operator.Health(factory)
             yield
 
 

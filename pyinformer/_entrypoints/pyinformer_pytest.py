@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from pyinformer.audit import DebugSession
+    from pyinformer.cache.audit import DebugSession
     from pyinformer.testing import APIServer, Connector, FaultProxy, FaultRun, KubeAPIServer
 
 _OPTION: Final = "--pyinformer-build-kube-apiserver"
@@ -67,10 +67,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _debugging(config: pytest.Config) -> DebugSession | None:
     """Return the debug session; None until the library is imported, or if the mode is off."""
-    if config.getini(_DETECTOR_INI) == "off" or "pyinformer.audit" not in sys.modules:
+    if config.getini(_DETECTOR_INI) == "off" or "pyinformer.cache.audit" not in sys.modules:
         return None
     if _session not in config.stash:
-        from pyinformer.audit import DebugSession
+        from pyinformer.cache.audit import DebugSession
 
         config.stash[_session] = DebugSession()
     return config.stash[_session]

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeAlias, final
 
-from pyinformer._clock import monotonic, pause
-from pyinformer.apimachinery import check_seconds
-from pyinformer.cluster import begin_call
+from pyinformer._runtime.clock import monotonic, pause
+from pyinformer._runtime.tasks import UserTask
+from pyinformer.client.cluster import begin_call
 from pyinformer.errors import LifecycleError
-from pyinformer.tasks import UserTask
+from pyinformer.objects import check_seconds
 
 CUT_OFF: Final = "the deadline of the timeout() block has passed"
 

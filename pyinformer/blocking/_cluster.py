@@ -18,14 +18,14 @@ from pyinformer.blocking._proxy import (
     synchronous,
     with_arguments_of,
 )
-from pyinformer.cluster import Cluster, LogStream, VersionMatch
-from pyinformer.informer import SharedInformerFactory
+from pyinformer.cache.informer import SharedInformerFactory
+from pyinformer.client.cluster import Cluster, LogStream, VersionMatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import FieldSelector, KubeObject, LabelSelector, Selector
-    from pyinformer.transport import ClusterConfig
+    from pyinformer.client.transport import ClusterConfig
+    from pyinformer.objects import FieldSelector, KubeObject, LabelSelector, Selector
 
 P = ParamSpec("P")
 M = TypeVar("M")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, Generic, Self, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, V
 from pyinformer.errors import LifecycleError
+from pyinformer.objects import Event, V
 
 if TYPE_CHECKING:
     from pyinformer.blocking._proxy import LoopCalls
-    from pyinformer.informer import EventStream
+    from pyinformer.cache.informer import EventStream
 
 AT_A_TIME: Final = 128  # a call to the loop costs fifty times as much as taking an event
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, final
 
-from pyinformer._call_site import call_site, calling_from
-from pyinformer.apimachinery import V, check_type
+from pyinformer._runtime.call_site import call_site, calling_from
 from pyinformer.blocking._informer import BlockingInformer
 from pyinformer.blocking._proxy import (
     SyncProxy,
@@ -19,7 +18,8 @@ from pyinformer.blocking._proxy import (
     on_loop,
     synchronous,
 )
-from pyinformer.informer import InformerOptions, SharedInformer, SharedInformerFactory
+from pyinformer.cache.informer import InformerOptions, SharedInformer, SharedInformerFactory
+from pyinformer.objects import V, check_type
 
 if TYPE_CHECKING:
     from pyinformer.blocking._proxy import LoopCalls

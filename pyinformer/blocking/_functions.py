@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from pyinformer.apimachinery import KubeObject, check_type
+from pyinformer._runtime.tasks import checked_by
 from pyinformer.blocking._calls import pause_between_attempts
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._proxy import documented_as, with_arguments_of
-from pyinformer.cluster import Cluster, check_attempt, pause_after_conflict
-from pyinformer.cluster import create_or_update as create_or_update_on
-from pyinformer.cluster import retry_on_conflict as retry_on_conflict_on
-from pyinformer.cluster import upgrade_managed_fields as upgrade_managed_fields_on
-from pyinformer.controllerutil import FinalizerContext, enter_finalizer, leave_finalizer
-from pyinformer.controllerutil import finalizer as finalizer_on
+from pyinformer.client.cluster import Cluster, check_attempt, pause_after_conflict
+from pyinformer.client.cluster import create_or_update as create_or_update_on
+from pyinformer.client.cluster import retry_on_conflict as retry_on_conflict_on
+from pyinformer.client.cluster import upgrade_managed_fields as upgrade_managed_fields_on
+from pyinformer.controller.conventions import FinalizerContext, enter_finalizer, leave_finalizer
+from pyinformer.controller.conventions import finalizer as finalizer_on
 from pyinformer.errors import ConflictError, InvalidTypeError
-from pyinformer.tasks import checked_by
+from pyinformer.objects import KubeObject, check_type
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from pyinformer._runtime.tasks import is_asynchronous
+from pyinformer.cache.informer import in_thread
 from pyinformer.errors import LifecycleError
-from pyinformer.informer import in_thread
-from pyinformer.tasks import is_asynchronous
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -10,14 +10,13 @@ from collections.abc import Set as AbstractSet
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, final
 
-from pyinformer.apimachinery import Journal, V, check_type
-from pyinformer.audit import AuditReport, MutationDetector
+from pyinformer._runtime.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, name_of
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._handlers import threaded, threaded_handler
 from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, on_loop, synchronous
 from pyinformer.blocking._recording import BlockingRecording
-from pyinformer.errors import InformerError
-from pyinformer.informer import (
+from pyinformer.cache.audit import AuditReport, MutationDetector
+from pyinformer.cache.informer import (
     DEFAULT_MAX_BYTES,
     EventFunction,
     InformerSettings,
@@ -28,12 +27,13 @@ from pyinformer.informer import (
     SharedInformer,
     UpdateFunction,
 )
-from pyinformer.reflector import ReflectorState
-from pyinformer.store import Lister
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, name_of
+from pyinformer.cache.reflector import ReflectorState
+from pyinformer.cache.store import Lister
+from pyinformer.errors import InformerError
+from pyinformer.objects import Journal, V, check_type
 
 if TYPE_CHECKING:
-    from pyinformer.informer import Delivery
+    from pyinformer.cache.informer import Delivery
 
 
 @final

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, final
 
 if TYPE_CHECKING:
     from pyinformer.blocking._proxy import LoopCalls
-    from pyinformer.cluster import LogStream
+    from pyinformer.client.cluster import LogStream
 
 
 @final

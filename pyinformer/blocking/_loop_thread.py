@@ -25,12 +25,12 @@ from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar, cast, final
 
-from pyinformer._logging import get_logger
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import UserTasks, error_text, run_on_asyncio, trace_text
 from pyinformer.blocking._calls import CUT_OFF, Call, Work, seconds_left
 from pyinformer.blocking._proxy import enter_on_loop
-from pyinformer.cluster import CURRENT_CALLER
+from pyinformer.client.cluster import CURRENT_CALLER
 from pyinformer.errors import LifecycleError
-from pyinformer.tasks import UserTasks, error_text, run_on_asyncio, trace_text
 
 _log = get_logger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, final
 
 if TYPE_CHECKING:
     from pyinformer.blocking._proxy import LoopCalls
-    from pyinformer.cluster import ObjectList
+    from pyinformer.client.cluster import ObjectList
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Final, Self, final
 
 from pyinformer.blocking._proxy import SyncProxy, direct
-from pyinformer.informer import Recording
+from pyinformer.cache.informer import Recording
 
 
 @final

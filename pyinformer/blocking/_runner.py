@@ -11,14 +11,14 @@ from functools import partial
 from types import TracebackType
 from typing import Concatenate, Final, ParamSpec, Self, TypeVar, final
 
-from pyinformer.apimachinery import check_seconds
+from pyinformer._runtime.tasks import DEFAULT_GRACE_SECONDS
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._loop_thread import LoopThread
 from pyinformer.blocking._proxy import with_arguments_of
-from pyinformer.cluster import Cluster
-from pyinformer.cluster import connect as connect_to
+from pyinformer.client.cluster import Cluster
+from pyinformer.client.cluster import connect as connect_to
 from pyinformer.errors import InvalidTypeError
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS
+from pyinformer.objects import check_seconds
 
 P = ParamSpec("P")
 R = TypeVar("R")

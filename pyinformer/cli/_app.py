@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, final
 import typer
 
 from pyinformer._printable import Lines
+from pyinformer.cache.informer import DEFAULT_MAX_BYTES  # `import pyinformer` has loaded it
 from pyinformer.cli import _options
 from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED
 from pyinformer.cli._shutdown import (
@@ -25,7 +26,6 @@ from pyinformer.cli._shutdown import (
     status_of_write_error,
     terminate_when_reader_closes,
 )
-from pyinformer.informer import DEFAULT_MAX_BYTES  # `import pyinformer` has loaded it
 
 if TYPE_CHECKING:
     from pyinformer.cli._shutdown import Shutdown
@@ -495,8 +495,7 @@ def scenes(
 
     Exit status 0: the plain informer failed as in the original incident, and pyinformer did not.
     """
-    from pyinformer.cli.scenes._registry import SCENES
-    from pyinformer.cli.scenes._run import find, list_scenes, play
+    from pyinformer.cli.scenes import SCENES, find, list_scenes, play
 
     if every and names:
         raise typer.BadParameter(
@@ -524,7 +523,7 @@ def crd(
 ) -> None:
     """Print the CustomResourceDefinitions of models as YAML, for `kubectl apply -f -`.
 
-    A model is a class decorated with `pyinformer.crd.custom_resource`, or one that an Operator
+    A model is a class decorated with `pyinformer.operator.custom_resource`, or one that an Operator
     reconciles.
     """
     from pyinformer.cli._crd import crd as print_definitions

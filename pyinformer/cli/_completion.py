@@ -53,7 +53,7 @@ def complete_context(incomplete: str) -> list[str]:
 
 
 def _contexts(path: Path) -> Iterator[str]:
-    from pyinformer.apimachinery import load_yaml
+    from pyinformer.objects import load_yaml
 
     try:
         found = load_yaml(path.read_bytes())

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from pyinformer.apimachinery import JSONObject, dump_yaml_documents
 from pyinformer.cli._target import load_target
 from pyinformer.errors import InformerError, InvalidArgumentError
+from pyinformer.objects import JSONObject, dump_yaml_documents
 from pyinformer.operator import Operator, custom_resource_definition
 
 

@@ -142,8 +142,8 @@ def target_of(
     metadata_only: bool,
 ) -> WatchTarget:
     """Check the options that select objects, and return them."""
-    from pyinformer.apimachinery import FieldSelector, LabelSelector
     from pyinformer.cli.objects import WatchTarget
+    from pyinformer.objects import FieldSelector, LabelSelector
 
     with _naming("--selector"):
         LabelSelector.parse(selector)
@@ -174,8 +174,8 @@ def namespaces_of(namespaces: list[str] | None, *, all_namespaces: bool) -> tupl
 
 def check_namespaces(names: Sequence[str]) -> None:
     """Refuse names that no namespace can have: a server has an empty list for each of them."""
+    from pyinformer.cache.informer import checked_namespaces
     from pyinformer.errors import InvalidArgumentError
-    from pyinformer.informer import checked_namespaces
 
     for name in names:
         try:
@@ -221,7 +221,7 @@ def health_urls(urls: list[str]) -> list[str]:
 
 def path_and_value(index: str) -> tuple[str, str]:
     """Split `spec.nodeName=node-1`; a part of the path that contains `=` must be quoted."""
-    from pyinformer.apimachinery import parse_path
+    from pyinformer.objects import parse_path
 
     quoted = ""
     for place, one in enumerate(index):

@@ -21,8 +21,8 @@ from typing import TextIO, final
 import anyio
 
 from pyinformer._printable import printable
+from pyinformer._runtime.tasks import program_runner
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, SIGNALLED
-from pyinformer.tasks import program_runner
 
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # None on Windows
 _GRACE_SECONDS = 0.6  # for an orderly end; the documentation promises one second

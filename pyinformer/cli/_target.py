@@ -7,8 +7,8 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from pyinformer._runtime.tasks import imported_only
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.tasks import imported_only
 
 
 def load_target(target: str) -> object:

@@ -1,20 +1,134 @@
-"""Controllers: reconcile functions, called for each request, with retries and deadlines."""
+"""Controllers: reconcile functions, called for each request, with retries and deadlines.
 
-from pyinformer.controller._controller import Controller
-from pyinformer.controller._group import ControllerGroup
-from pyinformer.controller._lifecycle import Lifecycle as Lifecycle
-from pyinformer.controller._options import ControllerOptions
-from pyinformer.controller._outcomes import Outcome
-from pyinformer.controller._result import Reconcile, Result
-from pyinformer.controller._signals import on_stop_signal
-from pyinformer.controller._status import (
-    ControllerGroupStatus,
-    ControllerStatus,
-    FailingKeyStatus,
-    HotLoopStatus,
-    NoopWriteStatus,
-    WorkerStatus,
-)
+`sources` say which events become requests; `conventions` are what a controller keeps on objects by
+the conventions of Kubernetes: conditions, finalizers, owner references and Events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyinformer._runtime.late_names import late_getattr
+
+if TYPE_CHECKING:
+    from pyinformer.controller._controller import (
+        Controller,
+    )
+    from pyinformer.controller._group import (
+        ControllerGroup,
+    )
+    from pyinformer.controller._lifecycle import Lifecycle as Lifecycle
+    from pyinformer.controller._options import (
+        ControllerOptions,
+    )
+    from pyinformer.controller._outcomes import (
+        Outcome,
+    )
+    from pyinformer.controller._result import (
+        Reconcile,
+        Result,
+    )
+    from pyinformer.controller._signals import on_stop_signal as on_stop_signal
+    from pyinformer.controller._status import (
+        ControllerGroupStatus,
+        ControllerStatus,
+        FailingKeyStatus,
+        HotLoopStatus,
+        NoopWriteStatus,
+        WorkerStatus,
+    )
+    from pyinformer.controller.conventions import (
+        EventRecorder,
+        EventRecorderStatistics,
+        FinalizerContext,
+        FinalizerPhase,
+        finalizer,
+        find_condition,
+        is_condition_true,
+        set_condition,
+        set_controller_reference,
+        set_owner_reference,
+        upgrade_managed_fields,
+    )
+    from pyinformer.controller.sources import (
+        Keys,
+        KeysFunction,
+        MappingFunction,
+        OwnedSource,
+        OwnerKind,
+        Predicate,
+        PredicateFunction,
+        PrimarySource,
+        Reason,
+        Request,
+        Source,
+        SourceOptions,
+        SourceStatus,
+        StateFunction,
+        TimerSource,
+        WatchedSource,
+        all_of,
+        annotations_changed,
+        any_of,
+        generation_changed,
+        labels_changed,
+        matches,
+        negate,
+        resource_version_changed,
+    )
+
+# Loaded when they are first used: a room of the wing can be used without the others.
+_HOMES = {
+    "Controller": "_controller",
+    "ControllerGroup": "_group",
+    "ControllerGroupStatus": "_status",
+    "ControllerOptions": "_options",
+    "ControllerStatus": "_status",
+    "EventRecorder": "conventions",
+    "EventRecorderStatistics": "conventions",
+    "FailingKeyStatus": "_status",
+    "FinalizerContext": "conventions",
+    "FinalizerPhase": "conventions",
+    "HotLoopStatus": "_status",
+    "Keys": "sources",
+    "KeysFunction": "sources",
+    "Lifecycle": "_lifecycle",
+    "MappingFunction": "sources",
+    "NoopWriteStatus": "_status",
+    "Outcome": "_outcomes",
+    "OwnedSource": "sources",
+    "OwnerKind": "sources",
+    "Predicate": "sources",
+    "PredicateFunction": "sources",
+    "PrimarySource": "sources",
+    "Reason": "sources",
+    "Reconcile": "_result",
+    "Request": "sources",
+    "Result": "_result",
+    "Source": "sources",
+    "SourceOptions": "sources",
+    "SourceStatus": "sources",
+    "StateFunction": "sources",
+    "TimerSource": "sources",
+    "WatchedSource": "sources",
+    "WorkerStatus": "_status",
+    "all_of": "sources",
+    "annotations_changed": "sources",
+    "any_of": "sources",
+    "finalizer": "conventions",
+    "find_condition": "conventions",
+    "generation_changed": "sources",
+    "is_condition_true": "conventions",
+    "labels_changed": "sources",
+    "matches": "sources",
+    "negate": "sources",
+    "on_stop_signal": "_signals",
+    "resource_version_changed": "sources",
+    "set_condition": "conventions",
+    "set_controller_reference": "conventions",
+    "set_owner_reference": "conventions",
+    "upgrade_managed_fields": "conventions",
+}
 
 __all__ = [
     "Controller",
@@ -22,12 +136,53 @@ __all__ = [
     "ControllerGroupStatus",
     "ControllerOptions",
     "ControllerStatus",
+    "EventRecorder",
+    "EventRecorderStatistics",
     "FailingKeyStatus",
+    "FinalizerContext",
+    "FinalizerPhase",
     "HotLoopStatus",
+    "Keys",
+    "KeysFunction",
+    "MappingFunction",
     "NoopWriteStatus",
     "Outcome",
+    "OwnedSource",
+    "OwnerKind",
+    "Predicate",
+    "PredicateFunction",
+    "PrimarySource",
+    "Reason",
     "Reconcile",
+    "Request",
     "Result",
+    "Source",
+    "SourceOptions",
+    "SourceStatus",
+    "StateFunction",
+    "TimerSource",
+    "WatchedSource",
     "WorkerStatus",
-    "on_stop_signal",
+    "all_of",
+    "annotations_changed",
+    "any_of",
+    "finalizer",
+    "find_condition",
+    "generation_changed",
+    "is_condition_true",
+    "labels_changed",
+    "matches",
+    "negate",
+    "resource_version_changed",
+    "set_condition",
+    "set_controller_reference",
+    "set_owner_reference",
+    "upgrade_managed_fields",
 ]
+
+if not TYPE_CHECKING:  # or type checkers would accept any name
+    __getattr__ = late_getattr(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, V, check_integer, check_seconds, check_type
-from pyinformer.cluster import state_of
+from pyinformer._runtime.tasks import Startable
+from pyinformer.cache.informer import SharedInformer
+from pyinformer.client.cluster import state_of
 from pyinformer.controller._engine import Engine
 from pyinformer.controller._invoke import Invoker
 from pyinformer.controller._lifecycle import Lifecycle
@@ -25,10 +26,7 @@ from pyinformer.controller._primaries import (
     the_only_cluster,
     watched_owners,
 )
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
-from pyinformer.informer import SharedInformer
-from pyinformer.metrics import NO_METRICS, Metrics, qualified
-from pyinformer.sources import (
+from pyinformer.controller.sources import (
     OwnedSource,
     PrimarySource,
     Reason,
@@ -38,8 +36,10 @@ from pyinformer.sources import (
     WatchedSource,
     reason_of_event,
 )
-from pyinformer.tasks import Startable
-from pyinformer.tracing import FencedTracing, Tracing
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
+from pyinformer.objects import Event, V, check_integer, check_seconds, check_type
+from pyinformer.telemetry.metrics import NO_METRICS, Metrics, qualified
+from pyinformer.telemetry.tracing import FencedTracing, Tracing
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -47,7 +47,13 @@ if TYPE_CHECKING:
     from pyinformer.controller._outcomes import Outcome
     from pyinformer.controller._result import Reconcile
     from pyinformer.controller._status import ControllerStatus
-    from pyinformer.sources import Keys, KeysFunction, MappingFunction, PredicateFunction, Source
+    from pyinformer.controller.sources import (
+        Keys,
+        KeysFunction,
+        MappingFunction,
+        PredicateFunction,
+        Source,
+    )
 
 W = TypeVar("W")
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
 
 import anyio
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import V
-from pyinformer.cluster import CURRENT_WRITER
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import UserTasks, loop_time
+from pyinformer.cache.informer import wait_until_controllers_can_begin
+from pyinformer.client.cluster import CURRENT_WRITER
 from pyinformer.controller._fenced_limiter import FencedLimiter
 from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
 from pyinformer.controller._metrics import (
@@ -33,27 +34,33 @@ from pyinformer.controller._result import Result
 from pyinformer.controller._start_limits import KeyLimit
 from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
 from pyinformer.controller._workers import WorkerPool
+from pyinformer.controller.sources import OwnedSource, Reason, request_text
 from pyinformer.errors import (
     CacheSyncTimeoutError,
     LifecycleError,
     ReconcileTimeoutError,
 )
-from pyinformer.informer import wait_until_controllers_can_begin
-from pyinformer.metrics import NO_METRICS, Metrics, MetricsScope, MetricsSource, Sample, fenced
-from pyinformer.sources import OwnedSource, Reason, request_text
-from pyinformer.tasks import UserTasks, loop_time
+from pyinformer.objects import V
+from pyinformer.telemetry.metrics import (
+    NO_METRICS,
+    Metrics,
+    MetricsScope,
+    MetricsSource,
+    Sample,
+    fenced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from anyio.abc import TaskGroup
 
+    from pyinformer.cache.informer import SharedInformer
     from pyinformer.controller._invoke import Invoker
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._workers import Ended
-    from pyinformer.informer import SharedInformer
-    from pyinformer.sources import Request, RequestId, Source
-    from pyinformer.tracing import FencedTracing
+    from pyinformer.controller.sources import Request, RequestId, Source
+    from pyinformer.telemetry.tracing import FencedTracing
 
 _log = get_logger(__name__)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from pyinformer._logging import get_logger
-from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.apimachinery import check_seconds
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import error_text
+from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.errors import InvalidTypeError
-from pyinformer.tasks import error_text
+from pyinformer.objects import check_seconds
 from pyinformer.workqueue import ItemExponentialFailureRateLimiter, RateLimiter
 
 if TYPE_CHECKING:

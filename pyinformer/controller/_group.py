@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
-from pyinformer.apimachinery import check_iterable
+from pyinformer._runtime.tasks import Startable
 from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._status import ControllerGroupStatus
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.tasks import Startable
+from pyinformer.objects import check_iterable
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
+    from pyinformer.cache.informer import SharedInformerFactory
     from pyinformer.controller._controller import Controller
-    from pyinformer.informer import SharedInformerFactory
 
 
 @final

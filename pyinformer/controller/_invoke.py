@@ -12,19 +12,19 @@ from functools import partial
 from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import KubeObject, V
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import WorkerThreads, check_callable, is_asynchronous, name_of
+from pyinformer.cache.informer import core_of
 from pyinformer.controller._result import Reconcile, Result
 from pyinformer.errors import InvalidTypeError, TerminalError
-from pyinformer.informer import core_of
-from pyinformer.tasks import WorkerThreads, check_callable, is_asynchronous, name_of
+from pyinformer.objects import KubeObject, V
 
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from pyinformer.informer import SharedInformer
-    from pyinformer.sources import Request, RequestId
-    from pyinformer.store import Lister
+    from pyinformer.cache.informer import SharedInformer
+    from pyinformer.cache.store import Lister
+    from pyinformer.controller.sources import Request, RequestId
 
 _log = get_logger(__name__)
 

@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
-from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.controller._signals import on_stop_signal
-from pyinformer.errors import InformerError, InternalError, LifecycleError
-from pyinformer.informer import core_of
-from pyinformer.metrics import NO_METRICS
-from pyinformer.tasks import (
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import (
     DEFAULT_GRACE_SECONDS,
     Host,
     LoopOwner,
-    Watchdog,
     check_not_imported,
     on_sigusr1,
     run_shielded,
 )
+from pyinformer.cache.informer import core_of
+from pyinformer.controller._signals import on_stop_signal
+from pyinformer.errors import InformerError, InternalError, LifecycleError
+from pyinformer.telemetry import Watchdog
+from pyinformer.telemetry.metrics import NO_METRICS
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from pyinformer.cache.informer import SharedInformer, SharedInformerFactory
     from pyinformer.controller._engine import Engine
-    from pyinformer.informer import SharedInformer, SharedInformerFactory
 
 _log = get_logger(__name__)
 

@@ -9,7 +9,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from pyinformer._printable import printable
-from pyinformer._user_code import ENDS_PROGRAM
+from pyinformer._runtime.tasks import LogExceptions, causes_text, error_text
+from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.errors import (
     ApplyConflictError,
@@ -21,7 +22,6 @@ from pyinformer.errors import (
     RetryAfter,
     TerminalError,
 )
-from pyinformer.tasks import LogExceptions, causes_text, error_text
 
 if TYPE_CHECKING:
     from pyinformer.controller._outcomes import Outcome

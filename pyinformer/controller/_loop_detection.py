@@ -10,18 +10,18 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer._logging import get_logger
+from pyinformer._runtime.loggers import get_logger
 from pyinformer.controller._noop_writes import NoopWrites, Storm
 from pyinformer.controller._start_limits import HotKey, HotLoops
 from pyinformer.controller._status import HotLoopStatus, NoopWriteStatus
 from pyinformer.controller._storm_breaker import StormBreaker
-from pyinformer.sources import request_text
+from pyinformer.controller.sources import request_text
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from pyinformer.controller._options import ControllerOptions
-    from pyinformer.sources import Reason, RequestId
+    from pyinformer.controller.sources import Reason, RequestId
 
 _log = get_logger(__name__)
 

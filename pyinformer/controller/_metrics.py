@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, final
 
-from pyinformer._logging import get_logger
+from pyinformer._runtime.loggers import get_logger
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.errors import InformerError
-from pyinformer.metrics import NO_METRICS, Metrics, Sample, UniqueLabel
+from pyinformer.telemetry.metrics import NO_METRICS, Metrics, Sample, UniqueLabel
 
 _log = get_logger(__name__)
 

@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 if TYPE_CHECKING:
-    from pyinformer.sources import RequestId
+    from pyinformer.controller.sources import RequestId
 
 LEAST_WRITES: Final = 20  # fewer are too few for a share
 _RECENT: Final = 100  # the newest writes: a storm is detected within as many

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import final
 
-from pyinformer.apimachinery import check_flag, check_integer, check_number, check_seconds
+from pyinformer._runtime.tasks import LogExceptions, check_log_exceptions
 from pyinformer.controller._fenced_limiter import default_rate_limiter
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.tasks import LogExceptions, check_log_exceptions
+from pyinformer.objects import check_flag, check_integer, check_number, check_seconds
 from pyinformer.workqueue import RateLimiter
 
 _DURATIONS = (

@@ -10,9 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from pyinformer._runtime.tasks import FailureLog
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.errors import APIStatusError, TransportError
-from pyinformer.tasks import FailureLog
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -19,13 +19,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 from pyinformer._printable import printable, shortened
-from pyinformer._user_code import ENDS_PROGRAM
+from pyinformer._runtime.tasks import refusal_text
+from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.controller._result import Result
 from pyinformer.errors import APIStatusError, FencedError, RetryAfter, TerminalError
-from pyinformer.tasks import refusal_text
 
 if TYPE_CHECKING:
-    from pyinformer.sources import Request, RequestId
+    from pyinformer.controller.sources import Request, RequestId
     from pyinformer.workqueue import RateLimiter
 
 OutcomeKind: TypeAlias = Literal["success", "requeue", "error", "retry_after", "terminal"]

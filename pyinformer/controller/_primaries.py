@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import V, check_iterable, check_type
+from pyinformer._runtime.loggers import get_logger
+from pyinformer.cache.informer import SharedInformer
+from pyinformer.controller.sources import OwnerKind, Request
 from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
     InvalidTypeError,
 )
-from pyinformer.informer import SharedInformer
-from pyinformer.sources import OwnerKind, Request
+from pyinformer.objects import V, check_iterable, check_type
 
 if TYPE_CHECKING:
-    from pyinformer.cluster import Cluster
-    from pyinformer.sources import OwnedSource
+    from pyinformer.client.cluster import Cluster
+    from pyinformer.controller.sources import OwnedSource
 
 _log = get_logger(__name__)
 

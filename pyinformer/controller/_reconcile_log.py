@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec.structs import replace
 
-from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import TokenBucket
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import TokenBucket, place_of, repeats_text, trace_text
 from pyinformer.controller._log_text import is_expected, level_of, outlook_of, text_of
 from pyinformer.controller._outage_log import outage_of, outages
 from pyinformer.controller._outcomes import only_cause, shown_error
-from pyinformer.tasks import place_of, repeats_text, trace_text
 
 if TYPE_CHECKING:
+    from pyinformer._runtime.tasks import LogExceptions
     from pyinformer.controller._outcomes import Outcome
-    from pyinformer.sources import Request
-    from pyinformer.tasks import LogExceptions
+    from pyinformer.controller.sources import Request
 
 _log = get_logger(__name__)
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from pyinformer._runtime.tasks import name_of, trace_text
 from pyinformer.controller._log_text import text_of
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.controller._request_queue import DueTimes
-from pyinformer.tasks import name_of, trace_text
-from pyinformer.tracing import TRACED_BY, AttributeValue, SpanError, WrittenVersion
+from pyinformer.telemetry.tracing import TRACED_BY, AttributeValue, SpanError, WrittenVersion
 
 if TYPE_CHECKING:
+    from pyinformer._runtime.tasks import LogExceptions
     from pyinformer.controller._outcomes import Outcome, Outcomes
     from pyinformer.controller._request_queue import RequestQueue
-    from pyinformer.sources import Request
-    from pyinformer.tasks import LogExceptions
-    from pyinformer.tracing import FencedSpan, FencedTracing
+    from pyinformer.controller.sources import Request
+    from pyinformer.telemetry.tracing import FencedSpan, FencedTracing
 
 _CANCELLED: Final = "cancelled"
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer.sources import RequestId
+from pyinformer.controller.sources import RequestId
 from pyinformer.workqueue import PriorityQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.metrics import Metrics
-    from pyinformer.sources import Reason, Request
+    from pyinformer.controller.sources import Reason, Request
+    from pyinformer.telemetry.metrics import Metrics
 
 MAX_REASONS: Final = 8  # kept of one request: enough to see a loop, few enough for a storm
 

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
-from pyinformer.apimachinery import KubeObject, V, check_seconds
+from pyinformer.controller.sources import Request
 from pyinformer.errors import InvalidTypeError
-from pyinformer.sources import Request
+from pyinformer.objects import KubeObject, V, check_seconds
 
 
 @final

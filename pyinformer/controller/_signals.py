@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
-from pyinformer._clock import monotonic
+from pyinformer._runtime.clock import monotonic
 
 if TYPE_CHECKING:
     from types import FrameType

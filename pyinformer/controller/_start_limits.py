@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyinformer.sources import Reason, RequestId
+    from pyinformer.controller.sources import Reason, RequestId
 
 _MAX_COUNTED: Final = 65_536  # keys per window; beyond, the counts start over
 _MAX_INPUTS: Final = 4_096  # of one key; beyond, the number does not matter

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, final
 
 from pyinformer._printable import printable
-from pyinformer.informer import counted
+from pyinformer.cache.informer import counted
 
 if TYPE_CHECKING:
-    from pyinformer.sources import SourceStatus
-    from pyinformer.tasks import WatchdogStatistics
+    from pyinformer.controller.sources import SourceStatus
+    from pyinformer.telemetry import WatchdogStatistics
     from pyinformer.workqueue import WorkQueueStatistics
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 if TYPE_CHECKING:
-    from pyinformer.sources import RequestId
+    from pyinformer.controller.sources import RequestId
 
 BreakerState: TypeAlias = Literal["off", "closed", "open", "half-open"]
 """`half-open` while the last probe was good, and more are needed to close it."""

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast, final
 
 import anyio
 
-from pyinformer._logging import get_logger
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import UserCodeTask, ends_task
+from pyinformer.client.transport import CURRENT_GUARD
 from pyinformer.controller._result import Result
 from pyinformer.controller._status import WorkerStatus
+from pyinformer.controller.sources import request_for
 from pyinformer.errors import QueueClosedError, ReconcileTimeoutError
-from pyinformer.sources import request_for
-from pyinformer.tasks import UserCodeTask, ends_task
-from pyinformer.transport import CURRENT_GUARD
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
+    from pyinformer._runtime.tasks import UserTask, UserTasks
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._outcomes import Outcome
     from pyinformer.controller._reconcile_spans import ReconcileSpans
     from pyinformer.controller._request_queue import RequestQueue
-    from pyinformer.sources import Reason, Request, RequestId
-    from pyinformer.tasks import UserTask, UserTasks
+    from pyinformer.controller.sources import Reason, Request, RequestId
 
 _log = get_logger(__name__)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, final
 from kopf._cogs.clients import auth, errors
 from kopf._cogs.structs import credentials
 
+from pyinformer.client.transport import network_errors
 from pyinformer.errors import ConnectionEndedError, UnauthorizedError
 from pyinformer.kopf._errors import new_error
 from pyinformer.kopf._settings import timeouts_of
-from pyinformer.transport import network_errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import aiohttp
     from kopf._cogs.configs.configuration import OperatorSettings
 
-    from pyinformer.transport import SessionTimeouts
+    from pyinformer.client.transport import SessionTimeouts
 
 _UNAUTHORIZED = 401
 _CLOSED_TLS = "APPLICATION_DATA_AFTER_CLOSE_NOTIFY"  # how OpenSSL names data after the end

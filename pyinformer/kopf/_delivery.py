@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 
 import msgspec
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import Added, Deleted, Updated, complaint_of, decoder_of, older
+from pyinformer._runtime.loggers import get_logger
 from pyinformer.kopf._known import CachedObjects
+from pyinformer.objects import Added, Deleted, Updated, complaint_of, decoder_of, older
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kopf._cogs.structs.bodies import RawBody, RawEvent
 
-    from pyinformer.apimachinery import Event, KubeObject
     from pyinformer.kopf._known import Known
+    from pyinformer.objects import Event, KubeObject
 
 Kind: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"] | None
 _log = get_logger(__name__)

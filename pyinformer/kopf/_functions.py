@@ -10,13 +10,13 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from pyinformer._logging import get_logger
+from pyinformer._runtime.loggers import get_logger
 from pyinformer.errors import ConfigurationError
 from pyinformer.kopf._listers import NO_INDEXES
 from pyinformer.kopf._options import Options, resource_names
 
 if TYPE_CHECKING:
-    from pyinformer.store import IndexFunction, Lister
+    from pyinformer.cache.store import IndexFunction, Lister
 
 _log = get_logger(__name__)
 

@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import kopf
 
-from pyinformer._logging import get_logger, logger_named
+from pyinformer._runtime.loggers import get_logger, logger_named
+from pyinformer._runtime.tasks import error_text
 from pyinformer.errors import ConfigurationError
 from pyinformer.kopf._gate import PERIOD_SECONDS, Gate
 from pyinformer.kopf._listers import Informers
 from pyinformer.kopf._operators import current_operator, refuse, register
 from pyinformer.kopf._options import is_plain
 from pyinformer.kopf._settings import patience_seconds
-from pyinformer.tasks import error_text
 
 if TYPE_CHECKING:
     import logging

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from kopf._cogs.structs.references import CRDS, NAMESPACES
 
-from pyinformer.apimachinery import null_as_absent
+from pyinformer.objects import null_as_absent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kopf._cogs.structs.bodies import RawBody
     from kopf._cogs.structs.references import Resource
 
-    from pyinformer.apimachinery import KubeObject
+    from pyinformer.objects import KubeObject
 
 
 class _Names(msgspec.Struct, frozen=True):

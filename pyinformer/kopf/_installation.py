@@ -16,8 +16,8 @@ from kopf._cogs.clients import auth, errors, fetching, scanning, watching
 from kopf._core.engines import peering
 from kopf._core.reactor import orchestration
 
-from pyinformer._call_site import call_site
-from pyinformer._logging import get_logger
+from pyinformer._runtime.call_site import call_site
+from pyinformer._runtime.loggers import get_logger
 from pyinformer.errors import ConfigurationError, LifecycleError
 from pyinformer.kopf import _toggles
 from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook, take_back

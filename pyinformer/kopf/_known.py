@@ -11,13 +11,13 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Protocol, final
 
-from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated
-from pyinformer.store import Indexer
+from pyinformer.cache.store import Indexer
+from pyinformer.objects import Added, Deleted, KubeObject, ObjectMeta, Updated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyinformer.apimachinery import GroupVersionKind
+    from pyinformer.objects import GroupVersionKind
 
 _SLICE = 512  # objects per step
 _UID_BYTES, _VERSION_BYTES = 16, 8

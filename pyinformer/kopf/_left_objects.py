@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from pyinformer._logging import get_logger
+from pyinformer._runtime.loggers import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

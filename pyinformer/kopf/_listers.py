@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.cache.store import Indexer, JointIndexer, Lister
 from pyinformer.errors import (
     CacheNotSyncedError,
     InvalidArgumentError,
@@ -13,15 +13,15 @@ from pyinformer.errors import (
     NotCachedError,
 )
 from pyinformer.kopf._known import CachedObjects
-from pyinformer.store import Indexer, JointIndexer, Lister
+from pyinformer.objects import GroupVersionResource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from kopf._cogs.structs.references import Resource
 
+    from pyinformer.cache.store import IndexFunction, Readiness
     from pyinformer.kopf._stream import Stream
-    from pyinformer.store import IndexFunction, Readiness
 
 NO_INDEXES: Final[Mapping[str, str | IndexFunction]] = MappingProxyType({})
 

@@ -15,6 +15,8 @@ import anyio
 from kopf._cogs.clients import auth
 from kopf._cogs.structs.references import CRDS, NAMESPACES
 
+from pyinformer.cache.reflector import FollowedServer, RequestBudgetOptions
+from pyinformer.client.transport import SessionConnection
 from pyinformer.errors import LifecycleError
 from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._forbidden import RefusedRequests
@@ -24,8 +26,6 @@ from pyinformer.kopf._left_objects import LeftObjects
 from pyinformer.kopf._listers import Informers, StreamCaches
 from pyinformer.kopf._rescans import Rescans
 from pyinformer.kopf._scans import SharedScans
-from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
-from pyinformer.transport import SessionConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +59,8 @@ class KopfOperator:
         self.registry: OperatorRegistry | None = registry
         """Its handlers; None if they are not known, as in kopf's own tests."""
         self.connection: SessionConnection = SessionConnection(VaultSession(settings))
-        self.request_budget: RequestBudget = RequestBudget(_BUDGET)
-        self.lineage: Lineage = Lineage(attempt=self.request_budget.attempt)
-        self.watch_list_memory: WatchListMemory = WatchListMemory()
+        self.server: FollowedServer = FollowedServer(_BUDGET)
+        """What its streams know of the server together."""
         self.rng: random.Random = random.Random()
         self.caches: StreamCaches = StreamCaches()
         """What its streams keep."""

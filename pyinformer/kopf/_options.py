@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer.apimachinery import check_flag
+from pyinformer._runtime.tasks import means_off
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.tasks import means_off
+from pyinformer.objects import check_flag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self, TypeVar, final
 from kopf._cogs.clients import errors
 from kopf._core.engines import peering
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import ExponentialBackoff
+from pyinformer._runtime.loggers import get_logger
+from pyinformer.client.transport import network_errors
 from pyinformer.kopf._operators import current_operator
 from pyinformer.kopf._options import is_plain
 from pyinformer.kopf._settings import patience_seconds
-from pyinformer.transport import network_errors
+from pyinformer.objects import ExponentialBackoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from pyinformer._logging import get_logger
+from pyinformer._runtime.loggers import get_logger
+from pyinformer.cache.reflector import ReflectorOptions
+from pyinformer.client.transport import SessionTimeouts
 from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
@@ -21,8 +23,6 @@ from pyinformer.errors import (
     TooManyRequestsError,
     TransportError,
 )
-from pyinformer.reflector import ReflectorOptions
-from pyinformer.transport import SessionTimeouts
 
 if TYPE_CHECKING:
     import random

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final, final
 
 from kopf._cogs.clients import errors, watching
 
-from pyinformer._clock import wall_time
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, has_compressor
+from pyinformer._runtime.clock import wall_time
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import Host, error_text
+from pyinformer.cache.reflector import Reflector, ReflectorState
+from pyinformer.client.transport import ListWatch
 from pyinformer.errors import ConnectionEndedError
 from pyinformer.kopf._delivery import Delivery
 from pyinformer.kopf._errors import new_error
 from pyinformer.kopf._forbidden import Refusal
 from pyinformer.kopf._known import CachedKeys, CachedObjects
 from pyinformer.kopf._settings import patience_seconds, reflector_options, selectors_of
-from pyinformer.reflector import Reflector, ReflectorState
-from pyinformer.tasks import Host, error_text
-from pyinformer.transport import ListWatch
+from pyinformer.objects import GroupVersionKind, GroupVersionResource, has_compressor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from kopf._cogs.structs.bodies import RawEvent
     from kopf._cogs.structs.references import Namespace, Resource
 
-    from pyinformer.apimachinery import KubeObject
+    from pyinformer.cache.reflector import ReflectorOptions
     from pyinformer.errors import InformerError
     from pyinformer.kopf._known import Known
     from pyinformer.kopf._operators import KopfOperator
-    from pyinformer.reflector import ReflectorOptions
+    from pyinformer.objects import KubeObject
 
 _log = get_logger(__name__)
 _FORBIDDEN: Final = 403
@@ -311,9 +311,9 @@ class Stream:
             compact=self.known.has_bodies and has_compressor(),
             share_labels=self.known.has_bodies,
             options=self._options,
-            watch_list_memory=operator.watch_list_memory,
-            lineage=operator.lineage,
-            request_budget=operator.request_budget,
+            watch_list_memory=operator.server.watch_list_memory,
+            lineage=operator.server.lineage,
+            request_budget=operator.server.request_budget,
             on_change=self.wake,
         )
 

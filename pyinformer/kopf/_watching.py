@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from kopf._cogs.clients import errors
 from kopf._cogs.structs import credentials
 
-from pyinformer._logging import get_logger
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import error_text, trace_text
 from pyinformer.kopf._operators import current_operator, is_refused, operator_of
 from pyinformer.kopf._options import why_plain
 from pyinformer.kopf._requests import IN_STREAM
 from pyinformer.kopf._settings import reflector_options, warn_of_replaced
 from pyinformer.kopf._stream import Stream
-from pyinformer.tasks import error_text, trace_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator

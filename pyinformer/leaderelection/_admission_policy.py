@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pyinformer.apimachinery import check_text
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import check_text
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

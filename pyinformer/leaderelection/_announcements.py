@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from pyinformer._logging import get_logger
-from pyinformer._user_code import ENDS_PROGRAM
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import error_text
+from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.leaderelection._lease import MAX_TRANSITIONS
-from pyinformer.tasks import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.controllerutil import EventRecorder
+    from pyinformer.controller.conventions import EventRecorder
     from pyinformer.errors import InformerError
 
 _log = get_logger(__name__)

@@ -13,9 +13,9 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer._thread_frames import frame_of
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.thread_frames import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

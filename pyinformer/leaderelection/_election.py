@@ -34,8 +34,8 @@ from pyinformer.leaderelection._lease import (
 if TYPE_CHECKING:
     import random
 
-    from pyinformer.apimachinery import JSONObject
     from pyinformer.leaderelection._options import LeaderElectionOptions
+    from pyinformer.objects import JSONObject
 
 _POLL_JITTER: Final = 1.2  # as client-go: from one retry period to 2.2 of them
 # How far the two clocks may diverge; corrections of a synchronized wall clock are smaller.

@@ -21,10 +21,22 @@ import anyio
 import msgspec
 from anyio import TASK_STATUS_IGNORED
 
-from pyinformer._clock import lease_time, wall_time
-from pyinformer._logging import get_logger
 from pyinformer._printable import printable, shortened
-from pyinformer.cluster import check_cluster
+from pyinformer._runtime.clock import lease_time, wall_time
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import (
+    Host,
+    LoopOwner,
+    UserTask,
+    UserTasks,
+    check_callable,
+    ends_task,
+    error_text,
+    run_shielded,
+)
+from pyinformer.cache.reflector import Reflector, ReflectorState
+from pyinformer.client.cluster import check_cluster
+from pyinformer.client.transport import CURRENT_GUARD, NetworkConnection
 from pyinformer.errors import (
     APIStatusError,
     ConflictError,
@@ -52,25 +64,13 @@ from pyinformer.leaderelection._options import (
 )
 from pyinformer.leaderelection._rbac import rbac_yaml
 from pyinformer.leaderelection._term import Term
-from pyinformer.metrics import Metrics, Sample, fenced, qualified
-from pyinformer.reflector import Reflector, ReflectorState
-from pyinformer.tasks import (
-    Host,
-    LoopOwner,
-    UserTask,
-    UserTasks,
-    check_callable,
-    ends_task,
-    error_text,
-    run_shielded,
-)
-from pyinformer.transport import CURRENT_GUARD, NetworkConnection
+from pyinformer.telemetry.metrics import Metrics, Sample, fenced, qualified
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
-    from pyinformer.cluster import Cluster
-    from pyinformer.controllerutil import EventRecorder
+    from pyinformer.client.cluster import Cluster
+    from pyinformer.controller.conventions import EventRecorder
 
 Lead: TypeAlias = Callable[[Term], Awaitable[None]]
 """The work of a leader: called for each term; it runs until it is cancelled, at the term's end."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 import msgspec
 
-from pyinformer.apimachinery import decoder_of, older, resource_version_is_well_formed
+from pyinformer.objects import decoder_of, older, resource_version_is_well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 WRITTEN_ANNOTATION: Final = "pyinformer.dev/written"
 """What a leader that released its Lease, and the leaders before it, have written."""

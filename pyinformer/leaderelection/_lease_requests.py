@@ -12,28 +12,28 @@ import anyio
 import msgspec
 from msgspec import Raw
 
-from pyinformer.apimachinery import (
-    FieldSelector,
-    GroupVersionResource,
-    decoder_of,
-    fields_of,
-    object_key,
-)
-from pyinformer.cluster import state_of
-from pyinformer.errors import InformerError, InvalidObjectError, RequestTimeoutError
-from pyinformer.leaderelection._election import Read, Write
-from pyinformer.leaderelection._lease import LeaseRecord, read_lease
-from pyinformer.transport import (
+from pyinformer.client.cluster import state_of
+from pyinformer.client.transport import (
     Connection,
     ConnectionOptions,
     ConnectionProtocol,
     ListWatch,
     unguarded,
 )
+from pyinformer.errors import InformerError, InvalidObjectError, RequestTimeoutError
+from pyinformer.leaderelection._election import Read, Write
+from pyinformer.leaderelection._lease import LeaseRecord, read_lease
+from pyinformer.objects import (
+    FieldSelector,
+    GroupVersionResource,
+    decoder_of,
+    fields_of,
+    object_key,
+)
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
-    from pyinformer.cluster import Cluster
+    from pyinformer.client.cluster import Cluster
+    from pyinformer.objects import JSONObject
 
 _LEASES: Final = GroupVersionResource.of("coordination.k8s.io/v1", "leases")
 _CLOSE_SECONDS: Final = 5.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol, final
 
-from pyinformer.apimachinery import Deleted, Event, KubeObject, Updated
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
+from pyinformer.objects import Deleted, Event, KubeObject, Updated
 
 
 class LeaseListener(Protocol):

@@ -15,8 +15,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from pyinformer.apimachinery import check_flag, check_seconds
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import check_flag, check_seconds
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyinformer.apimachinery import Access, check_role_name, roles_yaml
+from pyinformer.objects import Access, check_role_name, roles_yaml
 
 
 def lease_accesses(lease: str, namespace: str) -> tuple[Access, ...]:

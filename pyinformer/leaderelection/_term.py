@@ -13,17 +13,17 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import older, resource_version_is_well_formed
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import error_text
 from pyinformer.errors import FencedError
 from pyinformer.leaderelection._lease import ALL_OTHERS, WrittenVersions
-from pyinformer.tasks import error_text
+from pyinformer.objects import older, resource_version_is_well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyinformer.client.transport import WriteGuard
     from pyinformer.leaderelection._election import Tenure
-    from pyinformer.transport import WriteGuard
 
 _log = get_logger(__name__)
 

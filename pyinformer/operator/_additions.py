@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import did_you_mean
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import LoopOwner
+from pyinformer.cache.informer import Scope, SharedInformerFactory
 from pyinformer.controller import ControllerGroup
 from pyinformer.errors import (
     InformerError,
@@ -22,23 +23,22 @@ from pyinformer.errors import (
     LifecycleError,
     NotFoundError,
 )
-from pyinformer.informer import Scope, SharedInformerFactory
+from pyinformer.objects import did_you_mean
 from pyinformer.operator._scopes import FAILURES_OF_DISCOVERY, discover, learn_scopes
-from pyinformer.tasks import LoopOwner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyinformer.apimachinery import GroupVersionResource
-    from pyinformer.cluster import Cluster
+    from pyinformer.client.cluster import Cluster
     from pyinformer.controller import Controller
-    from pyinformer.metrics import Metrics
+    from pyinformer.objects import GroupVersionResource
     from pyinformer.operator._builder import ControllerBuilder
     from pyinformer.operator._caches import DeclaredCache
     from pyinformer.operator._elected import ElectedControllers
     from pyinformer.operator._health import Health
     from pyinformer.operator._reconciler import Reconciler
     from pyinformer.operator._registrations import Registrations
+    from pyinformer.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 

@@ -10,18 +10,23 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, final
 
-from pyinformer.cluster import Cluster
+from pyinformer.cache.informer import (
+    Scope,
+    SharedInformer,
+    SharedInformerFactory,
+    checked_namespaces,
+)
+from pyinformer.client.cluster import Cluster
 from pyinformer.controller import Controller
-from pyinformer.controllerutil import EventRecorder
+from pyinformer.controller.conventions import EventRecorder
+from pyinformer.controller.sources import PrimarySource, SourceOptions, WatchedSource
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, checked_namespaces
-from pyinformer.metrics import Metrics
 from pyinformer.operator._caches import DeclaredCache
 from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler, is_cluster_scoped
 from pyinformer.operator._timers import Beats, Timer
-from pyinformer.sources import PrimarySource, SourceOptions, WatchedSource
+from pyinformer.telemetry.metrics import Metrics
 
 _LONGEST_REPORTER: Final = 63  # the name in an Event's reportingController
 

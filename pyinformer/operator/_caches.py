@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.cache.informer import Memory, Scope
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import Memory, Scope
+from pyinformer.objects import GroupVersionResource
 from pyinformer.operator._declarations import DEFAULT_MEMORY, check_kept
 
 if TYPE_CHECKING:
-    from pyinformer.store import IndexFunction
+    from pyinformer.cache.store import IndexFunction
 
 Indexes: TypeAlias = "Mapping[GroupVersionResource, Mapping[str, str | IndexFunction]]"
 """The declared indexes of each resource, by name."""

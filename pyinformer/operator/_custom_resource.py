@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar, final, get_args
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, check_choice, check_iterable
 from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
+from pyinformer.objects import GroupVersionResource, JSONObject, check_choice, check_iterable
 from pyinformer.operator._schema import ANYTHING, structural_schema
 
 ResourceScope: TypeAlias = Literal["Namespaced", "Cluster"]

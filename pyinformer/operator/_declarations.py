@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Generic, TypeAlias, final
 
-from pyinformer.apimachinery import KubeObject, Selector, V, check_view_or_model
+from pyinformer._runtime.tasks import check_plain
+from pyinformer.cache.informer import InformerSettings, Memory, Scope
+from pyinformer.controller.sources import Keys, MappingFunction, PredicateFunction
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import InformerSettings, Memory, Scope
+from pyinformer.objects import KubeObject, Selector, V, check_view_or_model
 from pyinformer.operator._functions import shown_as
 from pyinformer.operator._listers import Listers
-from pyinformer.sources import Keys, MappingFunction, PredicateFunction
-from pyinformer.tasks import check_plain
 
 DEFAULT_MEMORY: Final = "strip_managed_fields"
 

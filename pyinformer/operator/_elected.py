@@ -14,24 +14,25 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import older
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import Host, Startable, loop_time, run_shielded
+from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFactory, catch_up
+from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
-from pyinformer.controllerutil import EventRecorder
+from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import InformerError, InternalError
-from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, catch_up
 from pyinformer.leaderelection import LeaderElector
+from pyinformer.objects import older
 from pyinformer.operator._builder import event_reporter
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS, RecentDeletions
-from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import Host, Startable, Watchdog, loop_time, run_shielded
+from pyinformer.telemetry import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from anyio.abc import TaskGroup
 
-    from pyinformer.cluster import Cluster
+    from pyinformer.client.cluster import Cluster
     from pyinformer.controller import ControllerOptions
     from pyinformer.leaderelection import (
         LeaderElection,
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
         Term,
         WrittenVersions,
     )
-    from pyinformer.metrics import Metrics
     from pyinformer.operator._builder import ControllerBuilder
     from pyinformer.operator._reconciler import Reconciler
+    from pyinformer.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, final
 
+from pyinformer._runtime.tasks import WorkerThreads, is_asynchronous, name_of, refuse_awaitable
 from pyinformer.blocking import run_with_cluster
-from pyinformer.cluster import Cluster, writing_as
+from pyinformer.client.cluster import Cluster, writing_as
 from pyinformer.controller import Result
-from pyinformer.tasks import WorkerThreads, is_asynchronous, name_of, refuse_awaitable
 
 F = TypeVar("F", bound=Callable[..., object])
 

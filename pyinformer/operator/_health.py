@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, final
 
-from pyinformer._clock import monotonic
 from pyinformer._printable import printable
-from pyinformer.cluster import ClusterPool, PooledClusterStatus
+from pyinformer._runtime.clock import monotonic
+from pyinformer.client.cluster import ClusterPool, PooledClusterStatus
 from pyinformer.errors import InvalidTypeError
-from pyinformer.metrics import Exposition
 from pyinformer.operator._debounce import Debounce, Finding
 from pyinformer.operator._health_checks import (
     HasStatus,
@@ -30,7 +29,8 @@ from pyinformer.operator._health_checks import (
 )
 from pyinformer.operator._health_server import HealthServer, Page
 from pyinformer.operator._status_pages import Judge, StatusPages, overview_lines
-from pyinformer.tasks import WatchdogStatistics
+from pyinformer.telemetry import WatchdogStatistics
+from pyinformer.telemetry.metrics import Exposition
 
 _BLOCKED_TIMES: Final = 10
 """Not alive if the loop was blocked so often, for a second or more, within the window."""

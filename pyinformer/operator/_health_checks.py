@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, final
 
-from pyinformer.apimachinery import check_seconds
+from pyinformer.cache.informer import FactoryStatus, InformerStatus, NamespaceStatus
+from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import FactoryStatus, InformerStatus, NamespaceStatus
 from pyinformer.leaderelection import LeaderElectionStatus
+from pyinformer.objects import check_seconds
 from pyinformer.operator._debounce import Finding
-from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import WatchdogStatistics
+from pyinformer.telemetry import WatchdogStatistics
 
 Status: TypeAlias = (
     FactoryStatus | InformerStatus | ControllerStatus | ControllerGroupStatus | LeaderElectionStatus

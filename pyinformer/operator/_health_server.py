@@ -22,16 +22,16 @@ from urllib.parse import parse_qsl
 
 import httptools
 
-from pyinformer._clock import monotonic
-from pyinformer._logging import get_logger
 from pyinformer._printable import Lines, printable
-from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.apimachinery import JSONObject, check_choice, check_seconds, check_type
+from pyinformer._runtime.clock import monotonic
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import Startable, error_text
+from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.errors import ConfigurationError, InvalidArgumentError, InvalidTypeError
-from pyinformer.metrics import Exposition
+from pyinformer.objects import JSONObject, check_choice, check_seconds, check_type
 from pyinformer.operator._same_host import PageRequest, why_foreign
 from pyinformer.operator._scrapes import Scrape, Scrapes
-from pyinformer.tasks import Startable, error_text
+from pyinformer.telemetry.metrics import Exposition
 
 Check: TypeAlias = Callable[[], Sequence[str]]
 """Returns the problems, a line for each; empty if there are none."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast, final
 
-from pyinformer.apimachinery import GroupVersionResource, Selector, V
+from pyinformer.cache.informer import Scope, SharedInformer
+from pyinformer.cache.store import Lister
 from pyinformer.errors import InformerError, InvalidArgumentError
-from pyinformer.informer import Scope, SharedInformer
-from pyinformer.store import Lister
+from pyinformer.objects import GroupVersionResource, Selector, V
 
 
 @final

@@ -15,8 +15,23 @@ from typing import Any, Protocol, TypeVar, final, overload
 
 import typing_extensions
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import check_callable, check_not_imported, check_plain, checked_by
+from pyinformer.blocking import BlockingCluster
+from pyinformer.cache.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
+from pyinformer.cache.store import IndexFunction, Lister
+from pyinformer.client.cluster import Cluster, check_cluster, connect, state_of, writing_as
+from pyinformer.client.transport import ClusterConfig, ForeignClient
+from pyinformer.controller import Controller, ControllerOptions, Result, on_stop_signal
+from pyinformer.controller.conventions import EventRecorder
+from pyinformer.controller.sources import PredicateFunction, Request, check_period
+from pyinformer.errors import (
+    InformerError,
+    InternalError,
+    InvalidArgumentError,
+)
+from pyinformer.leaderelection import LeaderElection
+from pyinformer.objects import (
     GroupVersionResource,
     JSONObject,
     KubeObject,
@@ -24,18 +39,6 @@ from pyinformer.apimachinery import (
     V,
     check_type,
 )
-from pyinformer.blocking import BlockingCluster
-from pyinformer.cluster import Cluster, check_cluster, connect, state_of, writing_as
-from pyinformer.controller import Controller, ControllerOptions, Result, on_stop_signal
-from pyinformer.controllerutil import EventRecorder
-from pyinformer.errors import (
-    InformerError,
-    InternalError,
-    InvalidArgumentError,
-)
-from pyinformer.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
-from pyinformer.leaderelection import LeaderElection
-from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._caches import Declaration, DeclaredCache
 from pyinformer.operator._custom_resource import definitions_of
@@ -61,11 +64,8 @@ from pyinformer.operator._reconciler import (
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
-from pyinformer.sources import PredicateFunction, Request, check_period
-from pyinformer.store import IndexFunction, Lister
-from pyinformer.tasks import check_callable, check_not_imported, check_plain, checked_by
-from pyinformer.tracing import FencedTracing, Tracing
-from pyinformer.transport import ClusterConfig, ForeignClient
+from pyinformer.telemetry.metrics import NO_METRICS, Metrics
+from pyinformer.telemetry.tracing import FencedTracing, Tracing
 
 _log = get_logger(__name__)
 
@@ -325,7 +325,7 @@ class Operator:
 
         A model does not have all fields of its object. Pass the object to identify or change it:
 
-            pyinformer.controllerutil.set_controller_reference(app.object_of(database), child)
+            pyinformer.controller.set_controller_reference(app.object_of(database), child)
             await cluster.status(app.object_of(database), DatabaseStatus(ready=3))
             await cluster.patch(app.object_of(database), database)  # after changing the model
 

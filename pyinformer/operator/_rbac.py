@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from pyinformer.apimachinery import Access, GroupVersionResource, roles_yaml
+from pyinformer.cache.informer import Scope
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import Scope
 from pyinformer.leaderelection import LeaderElection, lease_accesses
+from pyinformer.objects import Access, GroupVersionResource, roles_yaml
 from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._reconciler import is_cluster_scoped
 

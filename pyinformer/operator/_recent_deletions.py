@@ -10,18 +10,18 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, final
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import Deleted
-from pyinformer.informer import core_of
-from pyinformer.sources import Reason
+from pyinformer._runtime.loggers import get_logger
+from pyinformer.cache.informer import core_of
+from pyinformer.controller.sources import Reason
+from pyinformer.objects import Deleted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from pyinformer.apimachinery import Event, KubeObject
+    from pyinformer.cache.informer import SharedInformer
     from pyinformer.controller import Controller
-    from pyinformer.informer import SharedInformer
-    from pyinformer.sources import PrimarySource, Request, WatchedSource
+    from pyinformer.controller.sources import PrimarySource, Request, WatchedSource
+    from pyinformer.objects import Event, KubeObject
 
 _log = get_logger(__name__)
 

@@ -10,7 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, final
 
-from pyinformer.apimachinery import (
+from pyinformer._runtime.tasks import check_callable, check_plain
+from pyinformer.blocking import BlockingCluster
+from pyinformer.cache.informer import Scope
+from pyinformer.client.cluster import Cluster
+from pyinformer.controller import ControllerOptions, Result
+from pyinformer.controller.sources import PredicateFunction, Request
+from pyinformer.errors import InvalidArgumentError, ModelMismatchError
+from pyinformer.objects import (
     GroupVersionResource,
     KubeObject,
     Selector,
@@ -19,18 +26,11 @@ from pyinformer.apimachinery import (
     decode_model,
     is_built_in_cluster_scoped,
 )
-from pyinformer.blocking import BlockingCluster
-from pyinformer.cluster import Cluster
-from pyinformer.controller import ControllerOptions, Result
-from pyinformer.errors import InvalidArgumentError, ModelMismatchError
-from pyinformer.informer import Scope
 from pyinformer.operator._caches import Declaration
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._declarations import Owns, Watches, scope_of
 from pyinformer.operator._functions import ClusterFunction, shown_as
 from pyinformer.operator._timers import TimedReconcile
-from pyinformer.sources import PredicateFunction, Request
-from pyinformer.tasks import check_callable, check_plain
 
 M = TypeVar("M")
 

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, final
 
+from pyinformer.cache.store import Indexer
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._caches import declared_caches
-from pyinformer.store import Indexer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
-    from pyinformer.apimachinery import GroupVersionResource
-    from pyinformer.cluster import Cluster
-    from pyinformer.informer import SharedInformerFactory
-    from pyinformer.metrics import Metrics
+    from pyinformer.cache.informer import SharedInformerFactory
+    from pyinformer.cache.store import IndexFunction
+    from pyinformer.client.cluster import Cluster
+    from pyinformer.objects import GroupVersionResource
     from pyinformer.operator._caches import Declaration, DeclaredCache
     from pyinformer.operator._reconciler import Reconciler
     from pyinformer.operator._timers import Timer
-    from pyinformer.store import IndexFunction
+    from pyinformer.telemetry.metrics import Metrics
 
 
 class Run(Protocol):

@@ -29,8 +29,8 @@ from typing import (
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, check_choice, check_flag, check_text
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import JSONObject, check_choice, check_flag, check_text
 
 RuleReason: TypeAlias = Literal[
     "FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"

@@ -14,16 +14,23 @@ from typing import Final, Self, final
 
 import anyio
 
-from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import GroupVersionResource
-from pyinformer.cluster import Cluster
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import (
+    Closable,
+    cancel_for_good,
+    close_on_exit,
+    on_sigusr1,
+    program_runner,
+    run_shielded,
+)
+from pyinformer.cache.informer import SharedInformerFactory
+from pyinformer.client.cluster import Cluster
 from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
-from pyinformer.controllerutil import EventRecorder
+from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import CacheSyncTimeoutError, LifecycleError, NotFoundError
-from pyinformer.informer import SharedInformerFactory
 from pyinformer.leaderelection import LeaderElection, LeaderElector
-from pyinformer.metrics import Exposition, Metrics
+from pyinformer.objects import GroupVersionResource
 from pyinformer.operator._additions import Additions, hint_of
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._elected import ElectedControllers
@@ -37,14 +44,7 @@ from pyinformer.operator._scopes import (
     learn_scopes,
     shown_unknown,
 )
-from pyinformer.tasks import (
-    Closable,
-    cancel_for_good,
-    close_on_exit,
-    on_sigusr1,
-    program_runner,
-    run_shielded,
-)
+from pyinformer.telemetry.metrics import Exposition, Metrics
 
 _log = get_logger(__name__)
 

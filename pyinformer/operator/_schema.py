@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, NoReturn, cast, final
 
 import msgspec
 
-from pyinformer import apimachinery
-from pyinformer.apimachinery import WRITTEN_OTHERWISE, JSONObject, JSONValue
+from pyinformer import objects
 from pyinformer.errors import InvalidModelError
+from pyinformer.objects import WRITTEN_OTHERWISE, JSONObject, JSONValue
 from pyinformer.operator._rules import FieldPath, rules_of
 
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
@@ -73,7 +73,7 @@ def structural_schema(model: type) -> JSONObject:
             names the field.
     """
     name = getattr(model, "__name__", repr(model))
-    apimachinery.check_parts(model)
+    objects.check_parts(model)
     root = _json_schema(model, name)
     found = _Conversion(name, root.get("$defs", {})).root(root)
     _add_rules(found, model)
@@ -265,7 +265,7 @@ class _Conversion:
 
     def _check_constraints(self, found: JSONObject, path: str) -> None:
         """Refuse a pattern that Go does not have, and a length that is not an int64."""
-        problem = apimachinery.re2_problem(found.get("pattern", ""))
+        problem = objects.re2_problem(found.get("pattern", ""))
         if problem:
             self._refuse(
                 path, f"has the pattern {found['pattern']!r}, but the server is Go: {problem}"
@@ -486,7 +486,7 @@ def _may_be_null(schema: JSONObject) -> bool:
 def _problems(default: JSONValue, schema: JSONObject) -> Iterator[tuple[str, str]]:
     """Yield the places in a default that are not valid, and what is wrong."""
     yield from _not_finite(default, "")  # others assume JSON
-    for _, path, sentence in apimachinery.schema_causes(_as_stored(default), schema):
+    for _, path, sentence in objects.schema_causes(_as_stored(default), schema):
         where = f".{path}" if path and not path.startswith(("[", ".")) else path
         yield where, sentence.replace(f": {path} in body ", ": ").rstrip()
     yield from _unknown_fields(default, schema, "")

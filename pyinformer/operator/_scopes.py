@@ -11,9 +11,9 @@ from typing import Final
 
 import anyio
 
-from pyinformer._logging import get_logger
-from pyinformer.apimachinery import GroupVersionResource
-from pyinformer.cluster import Cluster
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.client.cluster import Cluster
 from pyinformer.errors import (
     APIStatusError,
     CacheSyncTimeoutError,
@@ -22,8 +22,8 @@ from pyinformer.errors import (
     RequestTimeoutError,
     TransportError,
 )
+from pyinformer.objects import GroupVersionResource
 from pyinformer.operator._reconciler import Reconciler, is_cluster_scoped
-from pyinformer.tasks import loop_time
 
 _log = get_logger(__name__)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, final
 
-from pyinformer._logging import get_logger
-from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.metrics import Exposition
-from pyinformer.tasks import error_text, run_in_daemon
+from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.tasks import error_text, run_in_daemon
+from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer.telemetry.metrics import Exposition
 
 _LONGEST_SECONDS: Final = 10.0  # a rendering takes milliseconds; a longer one does not end
 

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, final
 
 import msgspec
 
-from pyinformer._clock import monotonic, wall_time
 from pyinformer._printable import printable
+from pyinformer._runtime.clock import monotonic, wall_time
 from pyinformer._version import __version__
-from pyinformer.apimachinery import JSONObject, JSONValue
-from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import (
+from pyinformer.cache.informer import (
     FactoryStatus,
     InformerStatus,
     NamespaceStatus,
@@ -29,7 +27,10 @@ from pyinformer.informer import (
     SharedInformerFactory,
     status_in_steps,
 )
+from pyinformer.cache.reflector import ReflectorState
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElectionStatus
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.operator._debug_page import debug_pages
 from pyinformer.operator._health_checks import (
     HasStatus,
@@ -40,10 +41,9 @@ from pyinformer.operator._health_checks import (
     watchdog_of,
 )
 from pyinformer.operator._health_server import JSON, TEXT, Document
-from pyinformer.reflector import ReflectorState
 
 if TYPE_CHECKING:
-    from pyinformer.cluster import Cluster, PooledClusterStatus
+    from pyinformer.client.cluster import Cluster, PooledClusterStatus
     from pyinformer.controller import ControllerStatus
     from pyinformer.operator._health_server import Page
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, final
 from zlib import crc32
 
-from pyinformer.apimachinery import KubeObject, is_object_name
+from pyinformer._runtime.tasks import check_callable, ends_task
 from pyinformer.blocking import BlockingCluster
-from pyinformer.cluster import Cluster, state_of
+from pyinformer.client.cluster import Cluster, state_of
 from pyinformer.controller import Controller, ControllerOptions, Result
+from pyinformer.controller.sources import Reason, Request, check_period, next_beat_at
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError
-from pyinformer.metrics import Metrics, Sample, qualified
+from pyinformer.objects import KubeObject, is_object_name
 from pyinformer.operator._functions import ClusterFunction, shown_as
-from pyinformer.sources import Reason, Request, check_period, next_beat_at
-from pyinformer.tasks import check_callable, ends_task
+from pyinformer.telemetry.metrics import Metrics, Sample, qualified
 from pyinformer.workqueue import LOW_PRIORITY
 
 TimerFunction: TypeAlias = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyinformer._late_names import late_getattr
+from pyinformer._runtime.late_names import late_getattr
 
 if TYPE_CHECKING:
     from pyinformer.testing._connector import Connector

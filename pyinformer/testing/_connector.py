@@ -6,15 +6,15 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, final
 
-from pyinformer.cluster import connect
-from pyinformer.transport import ClusterConfig, NoCredentials, StaticCredentials
+from pyinformer.client.cluster import connect
+from pyinformer.client.transport import ClusterConfig, NoCredentials, StaticCredentials
 
 if TYPE_CHECKING:
-    from pyinformer.cluster import Cluster, WriteOptions
+    from pyinformer.client.cluster import Cluster, WriteOptions
+    from pyinformer.client.transport import ConnectionOptions
     from pyinformer.testing.apiserver.server import APIServer
     from pyinformer.testing.faults import FaultProxy
     from pyinformer.testing.kube_apiserver import KubeAPIServer
-    from pyinformer.transport import ConnectionOptions
 
 
 @final

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self, final
 
 from anyio import to_thread
 
+from pyinformer._runtime.tasks import run_shielded
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.tasks import run_shielded
 from pyinformer.testing._connector import Connector
 from pyinformer.testing.faults import FaultLab, FaultSchedule
 from pyinformer.testing.histories import History, Recorder, ServerTruth, check_history
@@ -19,7 +19,7 @@ from pyinformer.testing.histories import History, Recorder, ServerTruth, check_h
 if TYPE_CHECKING:
     import os
 
-    from pyinformer.cluster import Cluster
+    from pyinformer.client.cluster import Cluster
     from pyinformer.testing.apiserver.server import APIServer
     from pyinformer.testing.faults import FaultProxy
 

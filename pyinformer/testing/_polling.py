@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from pyinformer._clock import monotonic
+from pyinformer._runtime.clock import monotonic
 
 
 def poll(

@@ -14,14 +14,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, Protocol, final
 
-from pyinformer.apimachinery import (
-    TokenBucket,
-    check_integer,
-    check_number,
-    check_seconds,
-    check_type,
-)
+from pyinformer._runtime.tasks import TokenBucket
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import check_integer, check_number, check_seconds, check_type
 
 _MAX_ITEMS: Final = 1_000_000  # about 150 MB; fewer would let failing keys push each other out
 _LAST_DOUBLING: Final = 1_000  # beyond it every limit is reached, and a float overflows soon

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, final
 
-from pyinformer.metrics import Metrics, MetricsSource, Sample, fenced
+from pyinformer.telemetry.metrics import Metrics, MetricsSource, Sample, fenced
 
 _NO_PRIORITY: Final = ""  # controller-runtime's label of a queue without priorities
 _MOST_PRIORITIES: Final = 25  # whose series stay once they were seen, as controller-runtime's

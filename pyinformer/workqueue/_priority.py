@@ -17,10 +17,10 @@ from typing import Final, Generic, final
 
 from typing_extensions import TypeVar
 
-from pyinformer._clock import monotonic
-from pyinformer.apimachinery import check_seconds
+from pyinformer._runtime.clock import monotonic
 from pyinformer.errors import InternalError, InvalidTypeError
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.objects import check_seconds
+from pyinformer.telemetry.metrics import NO_METRICS, Metrics
 from pyinformer.workqueue._limiters import RateLimiter
 from pyinformer.workqueue._queue import OnShutdown, Queue, check_delay, unhashable
 

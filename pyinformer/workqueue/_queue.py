@@ -23,10 +23,10 @@ import anyio
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from pyinformer._clock import monotonic
-from pyinformer.apimachinery import check_choice, check_seconds, check_text
+from pyinformer._runtime.clock import monotonic
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, QueueClosedError
-from pyinformer.metrics import NO_METRICS, Metrics, Sample
+from pyinformer.objects import check_choice, check_seconds, check_text
+from pyinformer.telemetry.metrics import NO_METRICS, Metrics, Sample
 from pyinformer.workqueue._limiters import (
     RateLimiter,
     default_controller_rate_limiter,

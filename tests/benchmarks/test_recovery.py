@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from benchmarks.recovery.__main__ import SCENES, Proxy, rows
-from tests.transport.serving import always, response, serving
+from tests.client.transport.serving import always, response, serving
 
 
 def test_a_row_has_the_median_the_range_and_how_often_it_took_two_seconds_at_most() -> None:

@@ -169,7 +169,7 @@ def test_members_listed_as_not_blocking_exist(cls: type, without: dict[str, str]
 def test_a_blocking_function_has_the_arguments_and_the_docstring_of_the_asynchronous_one(
     name: str,
 ) -> None:
-    original = getattr(pyinformer, name, None) or getattr(pyinformer.controllerutil, name)
+    original = getattr(pyinformer, name, None) or getattr(pyinformer.controller.conventions, name)
     twin = getattr(pyinformer.blocking, name)
     model, found = inspect.signature(original), inspect.signature(twin)
 

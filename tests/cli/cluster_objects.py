@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, ObjectCodec, View
+from pyinformer.objects import GroupVersionResource, JSONObject, KubeObject, ObjectCodec, View
 
 VW = TypeVar("VW", bound=View)
 

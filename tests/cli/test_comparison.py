@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.cli.demo._comparison import differences, list_objects
 from pyinformer.cli.demo._mirror import Mirror
+from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod
 

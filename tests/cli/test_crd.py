@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.apimachinery import load_yaml
 from pyinformer.cli import main
-from pyinformer.crd import custom_resource_definition
+from pyinformer.objects import load_yaml
+from pyinformer.operator import custom_resource_definition
 from tests.cli.command_line import Result, environment, here, run
 
 _PROGRAM = '''
@@ -25,7 +25,7 @@ class Spec(msgspec.Struct):
     sizes: list[int] = []
 
 
-@pyinformer.crd.custom_resource("acme.io/v1", "databases", short_names=["db"])
+@pyinformer.operator.custom_resource("acme.io/v1", "databases", short_names=["db"])
 class Database(msgspec.Struct):
     """A database — of any kind."""
 
@@ -43,7 +43,7 @@ class ChartSpec(msgspec.Struct):
     axis: Literal["y", "n"] = "y"
 
 
-@pyinformer.crd.custom_resource("acme.io/v1", "charts", columns={"Y": "spec.y"})
+@pyinformer.operator.custom_resource("acme.io/v1", "charts", columns={"Y": "spec.y"})
 class Chart(msgspec.Struct):
     spec: ChartSpec
 
@@ -52,7 +52,7 @@ class Tree(msgspec.Struct):
     children: "list[Tree]" = []
 
 
-BadTree = pyinformer.crd.custom_resource("acme.io/v1", "trees")(Tree)
+BadTree = pyinformer.operator.custom_resource("acme.io/v1", "trees")(Tree)
 app = pyinformer.Operator("db-operator")
 idle = pyinformer.Operator("idle")
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import pytest
 
-from pyinformer.apimachinery import Added, KubeObject
+from pyinformer.cache.informer import core_of
 from pyinformer.cli.demo import demo
 from pyinformer.cli.demo._demo import DemoRun
 from pyinformer.cli.demo._screens import PlainScreen
 from pyinformer.cli.demo._world import DemoWorld
-from pyinformer.informer import core_of
+from pyinformer.objects import Added, KubeObject
 from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod
 from tests.cli.command_line import complaints

@@ -16,11 +16,11 @@ import pyinformer
 from pyinformer import Operator
 from pyinformer.cli.doctor import Report, base_url, doctor, report_of
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.health import HealthServer
+from pyinformer.operator import HealthServer
 from pyinformer.testing import APIServer, Fault
+from tests.cache.informer.clusters import pod
 from tests.cli.command_line import Result, here
 from tests.hostile import HOSTILE, assert_shown_safely
-from tests.informer.clusters import pod
 from tests.waiting import settle, until
 
 _WELL = {"is_ok": True, "reasons": [], "notes": []}

@@ -19,7 +19,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.cli.doctor._certificates import Certificate, certificate_of, token_expiry
 from pyinformer.cli.doctor._facts import (
     LoginFacts,
@@ -37,23 +36,24 @@ from pyinformer.cli.doctor._server_findings import (
     server_findings,
     size,
 )
-from pyinformer.cluster import Cluster
+from pyinformer.client.cluster import Cluster
+from pyinformer.client.transport import ClusterConfig, status_error
+from pyinformer.objects import GroupVersionResource
 from pyinformer.operator.diagnosis import Severity
 from pyinformer.testing import APIServer, Fault
-from pyinformer.transport import ClusterConfig, status_error
+from tests.cache.informer.clusters import cluster_of, pod
+from tests.cache.reflector.samples import bookmark
+from tests.cache.reflector.scripted import ScriptedBody, ScriptedConnection
 from tests.cli.command_line import here
-from tests.informer.clusters import cluster_of, pod
-from tests.reflector.samples import bookmark
-from tests.reflector.scripted import ScriptedBody, ScriptedConnection
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from pyinformer.client.transport import Body, ConnectionProtocol
     from pyinformer.operator.diagnosis import Diagnosis
-    from pyinformer.transport import Body, ConnectionProtocol
-    from tests.reflector.scripted import Pieces
+    from tests.cache.reflector.scripted import Pieces
 
 _PODS: Final = GroupVersionResource("", "v1", "pods")
 _METRICS: Final = GroupVersionResource("metrics.k8s.io", "v1beta1", "nodes")

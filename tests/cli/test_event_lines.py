@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import Added, Deleted, JSONObject, KubeObject, Updated
 from pyinformer.cli.output import JsonRendering, Layout, TextRendering
+from pyinformer.objects import Added, Deleted, JSONObject, KubeObject, Updated
 from tests.cli.cluster_objects import hold
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

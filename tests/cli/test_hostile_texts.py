@@ -14,11 +14,11 @@ from tests.cli.command_line import environment, here
 from tests.hostile import FORGED, HOSTILE, STORABLE, assert_shown_safely
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer
 
 _ROLES = "rbac.authorization.k8s.io/v1/roles"
-_LIBRARIES = ("pyinformer.informer", "aiohttp.client", "asyncio")
+_LIBRARIES = ("pyinformer.cache.informer", "aiohttp.client", "asyncio")
 _SOON = ("--timeout-seconds", "1.0")
 # The basic plane without surrogates, and some of each later plane.
 _CODE_POINTS = (*range(0xD800), *range(0xE000, 0x10000), *range(0x10000, 0x110000, 0x101))

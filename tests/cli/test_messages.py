@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer.apimachinery import Added, Deleted, Event, JSONObject, KubeObject, Updated
 from pyinformer.cli.demo import _manifests
 from pyinformer.cli.demo._messages import (
     DeploymentView,
@@ -15,6 +14,7 @@ from pyinformer.cli.demo._messages import (
     node_message,
     pod_message,
 )
+from pyinformer.objects import Added, Deleted, Event, JSONObject, KubeObject, Updated
 from tests.cli.cluster_objects import pod, view
 
 

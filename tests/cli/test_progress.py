@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pyinformer.cache.informer import NamespaceStatus
+from pyinformer.cache.reflector import ReflectorState
 from pyinformer.cli.objects._progress import ProgressReporter, is_refused
-from pyinformer.informer import NamespaceStatus
-from pyinformer.reflector import ReflectorState
 
 _LOADING = NamespaceStatus(
     follows="pods.v1 in shop",

@@ -13,9 +13,9 @@ from pyinformer import SharedInformer, connect
 from pyinformer.cli.objects import CommandError, RecordCommand
 from pyinformer.cli.output import Output
 from pyinformer.testing import replay
+from tests.cache.recording.incidents import open_file
 from tests.cli.cluster_objects import pod
 from tests.cli.command_line import here, program
-from tests.recording.incidents import open_file
 
 if TYPE_CHECKING:
     from pathlib import Path

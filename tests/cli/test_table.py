@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import Added, JSONObject
 from pyinformer.cli.output import Layout, TextRendering, table_of
+from pyinformer.objects import Added, JSONObject
 from tests.cli.cluster_objects import hold
 
 _NOW = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from pyinformer.cli.doctor._top import Programs, lines_of, screen
 from pyinformer.cli.doctor._top_rows import ProgramState, heading, rows_of
-from pyinformer.health import HealthServer
+from pyinformer.operator import HealthServer
 from pyinformer.operator.diagnosis import Severity
 from tests.cli.command_line import COMMAND, environment, here
 from tests.hostile import HOSTILE

@@ -30,7 +30,7 @@ from tests.cli.command_line import (
 from tests.programs import running
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer, KubeAPIServer
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.cli.demo._world import DemoWorld
+from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer
 
 _RESOURCES = (

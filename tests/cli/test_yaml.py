@@ -8,11 +8,11 @@ import msgspec
 import pytest
 import yaml
 
-from pyinformer.apimachinery import load_yaml
 from pyinformer.cli.output import yaml_document, yaml_item
+from pyinformer.objects import load_yaml
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 
 def _raw(value: JSONObject) -> msgspec.Raw:

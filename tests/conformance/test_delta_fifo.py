@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, ObjectCodec
-from pyinformer.deltas import DeltaFIFO, Deltas, DeltaType
+from pyinformer.cache.deltas import DeltaFIFO, Deltas, DeltaType
 from pyinformer.errors import QueueClosedError
-from tests.deltas.pods import known, pod, pod_bytes, read_all, settled, unknown
+from pyinformer.objects import GroupVersionResource, JSONObject, KubeObject, ObjectCodec
+from tests.cache.deltas.pods import known, pod, pod_bytes, read_all, settled, unknown
 
 
 def delta_fifo(*objects: KubeObject[None]) -> DeltaFIFO[None]:

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from pyinformer.controllerutil import EventRecorder
+from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import ConflictError, InvalidArgumentError, TransportError
 from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
-from pyinformer.metrics import MetricsRegistry
 from pyinformer.operator import Health
+from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.testing import World
 from tests.leaderelection.electing import Replica
-from tests.metrics.reading import collected
+from tests.telemetry.metrics.reading import collected
 from tests.waiting import now, pause
 
 _OPTIONS = LeaderElectionOptions(

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, ObjectCodec
-from pyinformer.deltas import Delta, DeltaType, RealFIFO
+from pyinformer.cache.deltas import Delta, DeltaType, RealFIFO
 from pyinformer.errors import InvalidArgumentError, QueueClosedError
-from tests.deltas.pods import known, pod, pod_bytes, read, read_all, settled, unknown
+from pyinformer.objects import GroupVersionResource, JSONObject, KubeObject, ObjectCodec
+from tests.cache.deltas.pods import known, pod, pod_bytes, read, read_all, settled, unknown
 
 
 def real_fifo(*objects: KubeObject[None]) -> RealFIFO[None]:

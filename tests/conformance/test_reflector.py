@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import JSONObject
-from pyinformer.errors import ListInconsistentError
-from pyinformer.reflector import (
+from pyinformer.cache.reflector import (
     EventApplier,
     Guard,
     Reflector,
@@ -21,9 +19,11 @@ from pyinformer.reflector import (
     ReflectorState,
     Snapshot,
 )
+from pyinformer.client.transport import ClusterConfig, Connection, ListWatch, NoCredentials
+from pyinformer.errors import ListInconsistentError
+from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer, Fault
-from pyinformer.transport import ClusterConfig, Connection, ListWatch, NoCredentials
-from tests.reflector.running import (
+from tests.cache.reflector.running import (
     is_watch_list,
     listed,
     options,
@@ -34,7 +34,7 @@ from tests.reflector.running import (
     verbs,
     watches,
 )
-from tests.reflector.samples import PODS, DictSink, bookmark, codec, line, pod, status_bytes
+from tests.cache.reflector.samples import PODS, DictSink, bookmark, codec, line, pod, status_bytes
 from tests.waiting import until
 
 if TYPE_CHECKING:

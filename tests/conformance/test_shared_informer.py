@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer.apimachinery import Added, Event, JSONObject, Updated
+from pyinformer.cache.informer import Registration, SharedInformer, StoreSink
+from pyinformer.cache.informer.delivery import Handler, SharedProcessor
+from pyinformer.cache.store import Indexer
 from pyinformer.errors import InvalidArgumentError, LifecycleError
-from pyinformer.informer import Registration, SharedInformer, StoreSink
-from pyinformer.informer.delivery import Handler, SharedProcessor
-from pyinformer.store import Indexer
+from pyinformer.objects import Added, Event, JSONObject, Updated
 from pyinformer.testing import Fault
-from tests.informer.clusters import Notes, cluster_of, informer_of, listed, pod
-from tests.objects import make
+from tests.cache.informer.clusters import Notes, cluster_of, informer_of, listed, pod
+from tests.pods import make
 from tests.sinks import SinkOwner
 from tests.virtual_time import VirtualTimeLoop, elapse
 from tests.waiting import until

@@ -14,7 +14,7 @@ from collections import Counter
 import pytest
 
 from pyinformer.errors import QueueClosedError
-from pyinformer.metrics import NO_METRICS, MetricsRegistry
+from pyinformer.telemetry.metrics import NO_METRICS, MetricsRegistry
 from pyinformer.workqueue import (
     BucketRateLimiter,
     ItemExponentialFailureRateLimiter,
@@ -23,7 +23,7 @@ from pyinformer.workqueue import (
     Queue,
     WithMaxWaitRateLimiter,
 )
-from tests.metrics.reading import collected, histogram
+from tests.telemetry.metrics.reading import collected, histogram
 from tests.waiting import until
 
 NOW = 0.0

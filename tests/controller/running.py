@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from pyinformer import Controller, ControllerOptions, Request
-from pyinformer.sources import Reason, SourceStatus
+from pyinformer.controller.sources import Reason, SourceStatus
 from tests.limiters import doubling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer import Event, Reconcile, Result
-    from pyinformer.sources import Enqueue
+    from pyinformer.controller.sources import Enqueue
 
 
 class Said:

@@ -9,8 +9,8 @@ import pytest
 
 import pyinformer
 from pyinformer import Controller, SharedInformer
+from pyinformer.controller.sources import PrimarySource
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.sources import PrimarySource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -20,17 +20,17 @@ from pyinformer import (
     SharedInformerFactory,
     View,
 )
+from pyinformer.cache.informer import core_of
 from pyinformer.errors import InternalError, InvalidArgumentError
-from pyinformer.informer import core_of
 from pyinformer.testing import APIServer, Fault
-from tests.informer.clusters import HURRIED, cluster_of, pod
+from tests.cache.informer.clusters import HURRIED, cluster_of, pod
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyinformer import Cluster, Reconcile
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 pytestmark = pytest.mark.every_loop
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer import Controller, Request, Result, RetryAfter, TerminalError
+from pyinformer.controller.sources import Reason
 from pyinformer.errors import ConflictError, InvalidTypeError
-from pyinformer.metrics import CATALOGUE, MetricsRegistry
-from pyinformer.sources import Reason
+from pyinformer.telemetry.metrics import CATALOGUE, MetricsRegistry
 from pyinformer.testing import World
 from pyinformer.workqueue import LOW_PRIORITY
 from tests.controller.running import Calls, Said, options
-from tests.metrics.reading import collected, histogram
-from tests.metrics.upstream import CONTROLLER, RESULTS
+from tests.telemetry.metrics.reading import collected, histogram
+from tests.telemetry.metrics.upstream import CONTROLLER, RESULTS
 from tests.virtual_time import elapse, work
 
 if TYPE_CHECKING:

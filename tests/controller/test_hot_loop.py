@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pyinformer.controller._start_limits import HotLoops, KeyLimit
-from pyinformer.sources import Reason, RequestId
+from pyinformer.controller.sources import Reason, RequestId
 
 
 def _id(key: str) -> RequestId:

@@ -9,12 +9,12 @@ import pytest
 from pyinformer import Controller, ControllerGroup, ControllerOptions, Request, SharedInformer
 from pyinformer.errors import CacheNotSyncedError, CacheSyncTimeoutError, NotCachedError
 from pyinformer.testing import Fault
-from tests.informer.clusters import HURRIED, cluster_of, pod
+from tests.cache.informer.clusters import HURRIED, cluster_of, pod
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyinformer import KubeObject
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer
 
 

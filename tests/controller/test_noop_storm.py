@@ -1,7 +1,7 @@
 """A storm of no-op writes in a running controller, on virtual time.
 
 The test reports writes to the context's writer, as a Cluster does, so it needs no server;
-tests/cluster/test_write_context.py tests what a Cluster reports.
+tests/client/cluster/test_write_context.py tests what a Cluster reports.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections import Counter
 import pytest
 
 from pyinformer import Controller, Request, Result
-from pyinformer.cluster import CURRENT_WRITER
+from pyinformer.client.cluster import CURRENT_WRITER
+from pyinformer.controller.sources import Reason
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.metrics import MetricsRegistry
-from pyinformer.sources import Reason
+from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.workqueue import LOW_PRIORITY
 from tests.controller.running import Said, options, running
-from tests.metrics.reading import collected
+from tests.telemetry.metrics.reading import collected
 from tests.virtual_time import elapse
 
 pytestmark = pytest.mark.virtual_time

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pyinformer.controller._noop_writes import NoopWrites, Storm
 from pyinformer.controller._storm_breaker import StormBreaker
-from pyinformer.sources import RequestId
+from pyinformer.controller.sources import RequestId
 from tests.soak import examples
 
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pyinformer import Request, Result, RetryAfter, TerminalError
 from pyinformer.controller import Outcome
 from pyinformer.controller._outcomes import Outcomes
-from pyinformer.sources import request_text
+from pyinformer.controller.sources import request_text
 from tests.limiters import doubling
 from tests.soak import examples
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer import Controller, Request, Result, TerminalError
-from tests.adapters.tracing import Traces, attributes
 from tests.controller.running import Calls, Said, options
 from tests.hostile import STORABLE, assert_shown_safely
+from tests.telemetry.tracing import Traces, attributes
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ _ANY_TEST = re.compile(r"`[^`]*\b(?:test_\w|Test[A-Z])[^`]*`")
 
 
 def named_tests(text: str) -> list[str]:
-    """Return the tests that a text names, such as `store/test_lister.py::test_x`."""
+    """Return the tests that a text names, such as `cache/store/test_lister.py::test_x`."""
     return ["::".join(found) for found in _NAME.findall(text)]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from pyinformer.metrics import CATALOGUE
 from pyinformer.operator.diagnosis import THRESHOLDS
+from pyinformer.telemetry.metrics import CATALOGUE
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:

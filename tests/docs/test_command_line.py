@@ -14,7 +14,7 @@ from tests.cli.command_line import COMMAND, PATIENCE_SECONDS, complaints, enviro
 from tests.docs import pages
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer
 
 _PAGE = "docs/howto/command-line.md"

@@ -11,8 +11,8 @@ import yaml
 
 import pyinformer
 from pyinformer.testing import APIServer, Token
+from tests.cache.informer.clusters import pod
 from tests.docs import pages
-from tests.informer.clusters import pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,8 +93,8 @@ async def test_the_refusal_that_the_page_on_rights_shows_is_the_one_that_is_rais
     (words,) = [block.text.strip() for block in pages.blocks(_RIGHTS, "text")]
     strict.ensure_namespace("shop")
     token = strict.token_for_service_account("follower", "shop")
-    credentials = pyinformer.transport.StaticCredentials.bearer(token)
-    config = pyinformer.config.ClusterConfig(server=strict.url, credentials=credentials)
+    credentials = pyinformer.client.transport.StaticCredentials.bearer(token)
+    config = pyinformer.client.ClusterConfig(server=strict.url, credentials=credentials)
     async with (
         pyinformer.connect(config=config) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,

@@ -17,7 +17,7 @@ from tests.programs import running
 from tests.waiting import poll
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer, KubeAPIServer
 
 _FOLDER = Path(__file__).parents[2] / "docs/examples"

@@ -13,9 +13,9 @@ from pyinformer import Operator
 from pyinformer.cli.doctor import report_of
 from pyinformer.operator.diagnosis import THRESHOLDS
 from pyinformer.testing import APIServer, Fault
+from tests.cache.informer.clusters import pod
 from tests.cli.command_line import here
 from tests.docs import pages
-from tests.informer.clusters import pod
 from tests.waiting import until
 
 _GROUP = "rbac.authorization.k8s.io"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from tests.cache.informer.clusters import informer_of, pod
 from tests.docs.pages import module_of
-from tests.informer.clusters import informer_of, pod
 from tests.waiting import until
 
 if TYPE_CHECKING:

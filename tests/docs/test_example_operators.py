@@ -14,7 +14,7 @@ from tests.docs import pages
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 _REPLICATOR = "docs/howto/example-operators.md"  # its blocks of "python"
 _INVALID = "docs/howto/gone-or-unreadable.md"

@@ -211,7 +211,7 @@ def test_a_reconcile_that_waits_for_a_deletion_has_to_keep_the_finalizer(
     ) -> pyinformer.Result | None:
         del request
         name = shown["FINALIZER"]
-        async with pyinformer.controllerutil.finalizer(cluster, bucket, name) as held:
+        async with pyinformer.controller.finalizer(cluster, bucket, name) as held:
             if held.phase == "deleting":
                 if is_kept:
                     held.keep()

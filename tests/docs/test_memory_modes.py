@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from pyinformer.informer import Memory
-from tests.informer.clusters import cluster_of, pod
+from pyinformer.cache.informer import Memory
+from tests.cache.informer.clusters import cluster_of, pod
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer

@@ -7,7 +7,7 @@ import urllib.request
 from typing import Any
 
 import pyinformer
-from pyinformer.adapters.prometheus import PrometheusMetrics
+from pyinformer.telemetry.prometheus import PrometheusMetrics
 from pyinformer.testing import APIServer
 from tests.docs import pages
 from tests.waiting import until

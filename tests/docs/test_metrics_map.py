@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from pyinformer.metrics import CATALOGUE
+from pyinformer.telemetry.metrics import CATALOGUE
 from tests.docs import pages
 
 _PAGE = pages.read("docs/reference/metrics-map.md")

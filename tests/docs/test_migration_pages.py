@@ -12,9 +12,9 @@ import pytest
 import pyinformer
 from pyinformer.errors import CacheSyncTimeoutError
 from pyinformer.testing import APIServer, Fault
+from tests.cache.informer.clusters import cluster_of, pod
 from tests.docs import pages
 from tests.foreign import clients
-from tests.informer.clusters import cluster_of, pod
 from tests.programs import running
 from tests.waiting import until
 

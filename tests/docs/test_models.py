@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import JSONObject, why_mutable
+from pyinformer.objects import JSONObject, why_mutable
+from tests.cache.informer.clusters import cluster_of
 from tests.docs import pages
-from tests.informer.clusters import cluster_of
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.testing import Fault
+from tests.cache.informer.clusters import cluster_of, pod
 from tests.docs.pages import blocks
-from tests.informer.clusters import cluster_of, pod
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer

@@ -41,7 +41,7 @@ async def test_the_operator_of_the_page_follows_kinds_that_come_later(
 ) -> None:
     page = module_of(PAGE)
 
-    @pyinformer.crd.custom_resource("acme.io/v1", "rockets")
+    @pyinformer.operator.custom_resource("acme.io/v1", "rockets")
     @dataclass
     class Rocket:
         """A kind of the test."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.cache.informer.clusters import pod
 from tests.docs import pages
-from tests.informer.clusters import pod
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer import NotFoundError
+from tests.cache.informer.clusters import cluster_of
 from tests.docs.pages import module_of
-from tests.informer.clusters import cluster_of
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer
 
 PAGE = "docs/howto/read-and-write.md"  # its blocks of "python"

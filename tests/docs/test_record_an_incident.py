@@ -11,7 +11,7 @@ from pyinformer.testing import APIServer, replay
 from tests.docs import pages
 
 _PAGE = "docs/howto/record-an-incident.md"
-_INCIDENT = Path(__file__).parents[1] / "recording/version_1.jsonl"
+_INCIDENT = Path(__file__).parents[1] / "cache/recording/version_1.jsonl"
 
 
 def _shown() -> dict[str, Any]:

@@ -6,11 +6,11 @@ import base64
 from typing import TYPE_CHECKING
 
 import pyinformer
+from tests.cache.informer.clusters import cluster_of
 from tests.docs.pages import module_of
-from tests.informer.clusters import cluster_of
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer
 
 PAGE = "docs/howto/memory-modes.md"  # its blocks of "python"

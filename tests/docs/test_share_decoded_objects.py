@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import pyinformer
-from tests.informer.clusters import cluster_of, pod
+from tests.cache.informer.clusters import cluster_of, pod
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer

@@ -30,9 +30,8 @@ def words(svg: str) -> list[str]:
 
 def test_each_station_of_the_page_is_drawn_before_and_now(stations: ModuleType) -> None:
     page = _PAGE.read_text(encoding="utf-8")
-    shown = [
-        found[1] for text in words(stations.picture(page)) if (found := re.match(r"(\w+) \(", text))
-    ]
+    texts = words(stations.picture(page))
+    shown = [found[1] for text in texts if (found := re.match(r"([\w.]+) \(", text))]
 
     assert stations.MARKER in page
     assert shown == 2 * stations.stations_of(page)
@@ -41,19 +40,19 @@ def test_each_station_of_the_page_is_drawn_before_and_now(stations: ModuleType) 
 def test_only_imports_at_run_time_between_stations_count(
     stations: ModuleType, tmp_path: Path
 ) -> None:
-    for folder in ("store", "informer"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "store/_lister.py").write_text("from pyinformer.errors import X\nimport os\n")
-    (tmp_path / "informer/_factory.py").write_text(
-        "if TYPE_CHECKING:\n    from pyinformer.store import A\n"
+    for folder in ("cache/store", "cache/informer"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "cache/store/_lister.py").write_text("from pyinformer.errors import X\nimport os\n")
+    (tmp_path / "cache/informer/_factory.py").write_text(
+        "if TYPE_CHECKING:\n    from pyinformer.cache.store import A\n"
     )
-    (tmp_path / "informer/_events.py").write_text(
-        "from pyinformer.store import A, B\ndef f():\n    import pyinformer.store\n"
+    (tmp_path / "cache/informer/_events.py").write_text(
+        "from pyinformer.cache.store import A, B\ndef f():\n    import pyinformer.cache.store\n"
     )
 
-    counts = stations.count(tmp_path, ["store", "informer"])
+    counts = stations.count(tmp_path, ["cache.store", "cache.informer"])
 
     assert counts == {
-        "modules": {"store": 1, "informer": 2},
-        "imports": {"store": {}, "informer": {"store": 1}},
+        "modules": {"cache.store": 1, "cache.informer": 2},
+        "imports": {"cache.store": {}, "cache.informer": {"cache.store": 1}},
     }

@@ -10,8 +10,8 @@ import yaml
 
 import pyinformer
 from pyinformer.testing import APIServer
+from tests.cache.informer.clusters import cluster_of, pod
 from tests.docs import pages
-from tests.informer.clusters import cluster_of, pod
 
 if TYPE_CHECKING:
     from pathlib import Path

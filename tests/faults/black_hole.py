@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
 
 import pyinformer
+from pyinformer.client.transport import ClusterConfig, Connection, ConnectionOptions
 from pyinformer.errors import TransportError
 from pyinformer.testing import APIServer, FaultProxy
-from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions
 from tests.waiting import until
 
 if TYPE_CHECKING:

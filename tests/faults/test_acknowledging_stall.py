@@ -12,9 +12,9 @@ import pytest
 import pyinformer
 from pyinformer.cache import ReflectorOptions
 from pyinformer.testing import APIServer, Fault
-from tests.informer.clusters import cluster_of, pod
+from tests.cache.informer.clusters import cluster_of, pod
+from tests.cache.reflector.running import until_held
 from tests.integration.asked import Asked
-from tests.reflector.running import until_held
 from tests.waiting import until
 
 

@@ -16,9 +16,10 @@ import pytest
 import pyinformer
 from pyinformer import SharedInformer, SharedInformerFactory
 from pyinformer.cache import ReflectorOptions
-from pyinformer.config import RequestBudgetOptions
+from pyinformer.cache.reflector import RequestBudgetOptions
 from pyinformer.testing import APIServer, Fault
-from tests.informer.clusters import cluster_of
+from tests.cache.informer.clusters import cluster_of
+from tests.followed import limited, server_behind
 from tests.integration.asked import Asked
 from tests.soak import in_soak
 from tests.waiting import until
@@ -26,7 +27,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import RequestRecord
 
 INFORMERS = in_soak(200, otherwise=40)
@@ -227,9 +228,10 @@ async def test_after_the_loss_of_history_few_list_at_a_time(watch_list: bool) ->
     )  # lists have their own
     with APIServer() as api:
         async with (
-            pyinformer.connect(server=api.url, request_budget_options=eager) as cluster,
+            pyinformer.connect(server=api.url) as cluster,
             SharedInformerFactory(cluster, options=options) as factory,
         ):
+            limited(cluster, eager)
             herd = Herd(api, factory)
             await factory.start()
             await factory.wait_for_cache_sync(timeout_seconds=100)
@@ -246,7 +248,7 @@ async def test_after_the_loss_of_history_few_list_at_a_time(watch_list: bool) ->
             await herd.until_each(lambda _, one: one.status().reflector.loads >= 2)
 
             assert 1 < lists.peak <= MOST_LISTS
-            assert cluster.request_budget.statistics().peak_listing <= MOST_LISTS
+            assert server_behind(cluster).request_budget.statistics().peak_listing <= MOST_LISTS
             loads = [one for one in api.requests if lists._is_load(one)]
             assert {one.namespace for one in loads} == {f"ns-{n}" for n in range(INFORMERS)}
             assert len(loads) <= INFORMERS * 1.1
@@ -263,11 +265,12 @@ async def test_a_cluster_hanging_in_all_its_slots_never_delays_another() -> None
         # No list of the hanging cluster loses its place meanwhile.
         budget = RequestBudgetOptions(list_idle_seconds=600.0)
         async with (
-            pyinformer.connect(server=hanging.url, request_budget_options=budget) as first,
+            pyinformer.connect(server=hanging.url) as first,
             cluster_of(good) as second,
             SharedInformerFactory(first) as stuck,
             SharedInformerFactory(second) as factory,
         ):
+            limited(first, budget)
             for number in range(10):
                 stuck.informer("v1", "configmaps", namespaces=f"ns-{number}")
             await stuck.start()
@@ -288,16 +291,17 @@ async def test_lists_that_hang_give_their_slots_to_those_that_do_not() -> None:
         api.faults.add(Fault(resource="configmaps", hang=True, times=None))
         budget = RequestBudgetOptions(list_idle_seconds=0.3)
         async with (
-            pyinformer.connect(server=api.url, request_budget_options=budget) as cluster,
+            pyinformer.connect(server=api.url) as cluster,
             SharedInformerFactory(cluster) as factory,
         ):
+            shared = limited(cluster, budget)
             for number in range(MOST_LISTS):
                 factory.informer("v1", "configmaps", namespaces=f"ns-{number}")
             await factory.start()
-            await until(lambda: cluster.request_budget.statistics().listing == MOST_LISTS)
+            await until(lambda: shared.request_budget.statistics().listing == MOST_LISTS)
             pods = factory.informer("v1", "pods")
             assert not pods.has_synced
             await pods.wait_for_cache_sync(timeout_seconds=100)
 
-            assert cluster.request_budget.statistics().overdue >= 1
+            assert shared.request_budget.statistics().overdue >= 1
             await asyncio.to_thread(api.faults.clear)

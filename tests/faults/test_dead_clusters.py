@@ -18,10 +18,10 @@ import pytest
 
 import pyinformer
 from pyinformer import ClusterPool, SharedInformerFactory
+from pyinformer.client.transport import ClusterConfig
 from pyinformer.errors import CacheSyncTimeoutError, ClusterUnavailableError
 from pyinformer.testing import APIServer, Fault
-from pyinformer.transport import ClusterConfig
-from tests.informer.clusters import HURRIED, pod
+from tests.cache.informer.clusters import HURRIED, pod
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # Only the wait's own timeout can end it: every timeout of the connection is far longer than the
 # longest that a busy machine takes.
-PATIENT = pyinformer.config.ConnectionOptions(
+PATIENT = pyinformer.client.ConnectionOptions(
     connect_timeout_seconds=600.0,
     headers_timeout_seconds=600.0,
     request_timeout_seconds=600.0,
@@ -221,7 +221,7 @@ async def test_a_dead_cluster_of_a_pool_is_named_in_time_and_delays_no_other(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The check is quick, but on a busy machine its loop may not run for half a second.
-    monkeypatch.setattr("pyinformer.cluster._pool._LAST_CHECK_SECONDS", IN_TIME_SECONDS / 2)
+    monkeypatch.setattr("pyinformer.client.cluster._pool._LAST_CHECK_SECONDS", IN_TIME_SECONDS / 2)
     with APIServer() as good:
         async with kind() as dead:
             pools = Pools(dead, good)

@@ -15,14 +15,16 @@ import pytest
 import pyinformer
 from pyinformer import SharedInformerFactory
 from pyinformer.cache import ReflectorOptions
-from pyinformer.config import ConnectionOptions, RequestBudgetOptions
-from tests.transport.serving import CHUNKED, chunk, response, serving
+from pyinformer.cache.reflector import RequestBudgetOptions
+from pyinformer.client import ConnectionOptions
+from tests.client.transport.serving import CHUNKED, chunk, response, serving
+from tests.followed import limited
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.transport.serving import Request
+    from tests.client.transport.serving import Request
 
 BAD_GROUPS = ("trickles.example.com", "pages.example.com", "stalls.example.com")
 ENOUGH = 4  # of each group: one alone can take all places
@@ -91,13 +93,14 @@ async def test_healthy_informers_beside_three_hostile_apis_sync_promptly(
     budget = RequestBudgetOptions(list_idle_seconds=600.0)
     async with (
         serving(answer) as server,
-        pyinformer.connect(server=server.url, request_budget_options=budget) as cluster,
+        pyinformer.connect(server=server.url) as cluster,
         SharedInformerFactory(cluster, options=options) as factory,
     ):
+        shared = limited(cluster, budget)
         for group, number in itertools.product(BAD_GROUPS, range(ENOUGH)):
             factory.informer(f"{group}/v1", "things", namespaces=f"ns-{number}")
         await factory.start()
-        await until(lambda: cluster.request_budget.statistics().waiting_to_list >= 2 * ENOUGH)
+        await until(lambda: shared.request_budget.statistics().waiting_to_list >= 2 * ENOUGH)
 
         good = [factory.informer("v1", "configmaps", namespaces=f"n-{one}") for one in range(8)]
         for informer in good:
@@ -106,7 +109,7 @@ async def test_healthy_informers_beside_three_hostile_apis_sync_promptly(
         assert all([obj.key for obj in one.lister.list()] == ["ns/a"] for one in good)
         paged = [one for one in server.requests if "pages" in one.target]
         assert len(paged) < ENOUGH * 20
-        listing = cluster.request_budget.statistics().peak_listing
+        listing = shared.request_budget.statistics().peak_listing
         assert listing <= 4 + len(BAD_GROUPS) + 1
 
 
@@ -118,18 +121,19 @@ async def test_a_healthy_resource_syncs_beside_stalled_ones_of_its_own_api_group
     budget = RequestBudgetOptions(list_idle_seconds=600.0, list_slow_seconds=0.1)
     async with (
         serving(one_is_healthy) as server,
-        pyinformer.connect(server=server.url, request_budget_options=budget) as cluster,
+        pyinformer.connect(server=server.url) as cluster,
         SharedInformerFactory(cluster, options=options) as factory,
     ):
+        shared = limited(cluster, budget)
         for number in range(ENOUGH):
             factory.informer("v1", f"stalls{number}", namespaces="ns")
         await factory.start()
-        await until(lambda: cluster.request_budget.statistics().listing == ENOUGH)
+        await until(lambda: shared.request_budget.statistics().listing == ENOUGH)
 
         good = [factory.informer("v1", "configmaps", namespaces=f"n-{one}") for one in range(8)]
         for informer in good:
             await informer.wait_for_cache_sync(timeout_seconds=100)
-        assert cluster.request_budget.statistics().peak_listing == ENOUGH + 1
+        assert shared.request_budget.statistics().peak_listing == ENOUGH + 1
 
 
 async def test_an_error_whose_body_stalls_delays_an_informer_and_does_not_stop_it() -> None:

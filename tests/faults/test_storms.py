@@ -24,7 +24,7 @@ from tests.integration.workload import SELECTED, Writer, together
 from tests.soak import in_soak
 
 if TYPE_CHECKING:
-    from pyinformer.informer import QueueKind
+    from pyinformer.cache.informer import QueueKind
 
 ROUNDS = in_soak(60, otherwise=4)
 SETTLES = 0.4  # how often an informer may catch up before the next blow

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 pytestmark = [pytest.mark.foreign, pytest.mark.timeout(400)]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
+from pyinformer.client.transport import find_config
 from pyinformer.errors import InformerError
-from pyinformer.transport import find_config
+from tests.client.transport.serving import always, connected, response, serving
+from tests.client.transport.test_oidc import CA, EXPIRED, SECRETS, bearer, providing, token, written
+from tests.client.transport.test_oidc import write as write_oidc
 from tests.foreign import clients
-from tests.transport.serving import always, connected, response, serving
-from tests.transport.test_oidc import CA, EXPIRED, SECRETS, bearer, providing, token, written
-from tests.transport.test_oidc import write as write_oidc
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import dump_yaml
+from pyinformer.objects import dump_yaml
 from pyinformer.testing import APIServer
 from tests.foreign import clients
 from tests.foreign.kubectl import Kubectl

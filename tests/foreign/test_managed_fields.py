@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer.controllerutil import upgrade_managed_fields
+from pyinformer.controller.conventions import upgrade_managed_fields
 from tests.foreign import clients
 from tests.foreign.kubectl import Kubectl
 

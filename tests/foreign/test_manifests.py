@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from pyinformer.apimachinery import load_yaml
+from pyinformer.objects import load_yaml
 from tests.cli.projects import ELECTED, PLAIN, init
 from tests.foreign import clients
 

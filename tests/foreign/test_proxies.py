@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.transport.config import ClusterConfig, with_environment_proxy
+from pyinformer.client.transport.config import ClusterConfig, with_environment_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from pyinformer.apimachinery import re2_problem
+from pyinformer.objects import re2_problem
 from tests.foreign.test_yaml import KUBECONFIG
 from tests.re2_patterns import ACCEPTED, REFUSED, patterns
 from tests.soak import examples

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from pyinformer.apimachinery import YAMLError, dump_yaml, json_as_yaml, json_for_yaml, load_yaml
+from pyinformer.objects import YAMLError, dump_yaml, json_as_yaml, json_for_yaml, load_yaml
 from tests import go_yaml
 from tests.go_yaml import DOCUMENTS, KEYS, REFUSED, SCALARS, same
 from tests.soak import examples

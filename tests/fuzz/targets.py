@@ -19,7 +19,22 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from pyinformer.apimachinery import (
+from pyinformer.cache.recording import Mask, read_recording
+from pyinformer.client.transport import (
+    LineSplitter,
+    ListMetadata,
+    ListSplitter,
+    find_config,
+    read_frame,
+)
+from pyinformer.errors import (
+    ConfigurationError,
+    InvalidObjectError,
+    InvalidSelectorError,
+    ProtocolError,
+    RecordingFormatError,
+)
+from pyinformer.objects import (
     FieldSelector,
     GroupVersionResource,
     LabelSelector,
@@ -31,15 +46,6 @@ from pyinformer.apimachinery import (
     load_yaml,
     masked,
 )
-from pyinformer.errors import (
-    ConfigurationError,
-    InvalidObjectError,
-    InvalidSelectorError,
-    ProtocolError,
-    RecordingFormatError,
-)
-from pyinformer.recording import Mask, read_recording
-from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter, find_config, read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.cache.recording import read_recording
+from pyinformer.client.transport import LineSplitter, ListSplitter, find_config, read_frame
+from pyinformer.objects import (
     FieldSelector,
     GroupVersionResource,
     LabelSelector,
     ObjectCodec,
     load_yaml,
 )
-from pyinformer.recording import read_recording
-from pyinformer.transport import LineSplitter, ListSplitter, find_config, read_frame
 from tests.fuzz import targets
 from tests.fuzz.kept import kept
 from tests.fuzz.targets import SEEDS, TARGETS
@@ -24,7 +24,7 @@ from tests.fuzz.targets import SEEDS, TARGETS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyinformer.recording import RecordedFile
+    from pyinformer.cache.recording import RecordedFile
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -23,16 +23,16 @@ _LOOPS: Final = frozenset({"anyio", "asyncio"})
 # Only these import the package; the rest of pyinformer reaches it through them.
 _DOORS: Final = {
     "aiohttp": (
-        "transport/",
+        "client/transport/",
         "testing/",
         "kopf/_connection.py",  # the types of kopf's session
         "cli/scenes/_plain_informer.py",  # the errors that kubernetes_asyncio lets through
     ),
     "kopf": ("kopf/",),
     "kubernetes_asyncio": ("cli/scenes/_plain_informer.py",),  # a plain program, beside ours
-    "opentelemetry": ("adapters/opentelemetry/",),
-    "prometheus_client": ("adapters/prometheus.py",),
-    "zstandard": ("apimachinery/_zstd.py",),
+    "opentelemetry": ("telemetry/opentelemetry/",),
+    "prometheus_client": ("telemetry/prometheus.py",),
+    "zstandard": ("objects/_zstd.py",),
 }
 
 

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import fields_of, load_yaml
-from pyinformer.transport import status_error
+from pyinformer.client.transport import status_error
+from pyinformer.objects import fields_of, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Loggers have the names of folders, which users configure, never of private modules.
+"""Loggers have the names of rooms, which users configure, never of private modules.
 
 A module that logs has `_log = get_logger(__name__)`, and its folder a row in
 docs/reference/logging.md.
@@ -18,7 +18,7 @@ import pytest
 
 _ROOT: Final = Path(__file__).parents[2]
 _PAGE: Final = _ROOT / "docs/reference/logging.md"
-_ROW: Final = re.compile(r"^\| `(pyinformer\.\w+)` \| ([A-Z, to]+) \| .+ \|$", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| `(pyinformer[.\w]+)` \| ([A-Z, to]+) \| .+ \|$", re.MULTILINE)
 _FIELD_ROW: Final = re.compile(r"^\| ((?:`\w+`(?:, )?)+) \| [a-z, ]+ \| .+ \|$", re.MULTILINE)
 _LEVELS: Final = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -34,6 +34,11 @@ def logger_names(source: str) -> list[str]:
         and node.value is not None
         and "get_logger(" in ast.unparse(node.value)
     ]
+
+
+def room_of(module: str) -> str:
+    """Return the name of a module's room, or of the wing that it is in."""
+    return ".".join(name for name in module.split(".")[:3] if not name.startswith("_"))
 
 
 @cache
@@ -60,7 +65,7 @@ def test_the_page_lists_every_logger() -> None:
     loggers = set()
     for module in modules_that_log():
         log: logging.LoggerAdapter[logging.Logger] = importlib.import_module(module)._log
-        assert log.name == ".".join(module.split(".")[:2])
+        assert log.name == room_of(module)
         loggers.add(log.name)
 
     shown = [name for name, _ in _ROW.findall(_PAGE.read_text(encoding="utf-8"))]
@@ -72,7 +77,7 @@ def log_calls() -> dict[str, list[ast.Call]]:
     """Return the calls of `_log` in the package, by the logger's name."""
     found: dict[str, list[ast.Call]] = {}
     for path in sorted((_ROOT / "pyinformer").rglob("*.py")):
-        logger = ".".join(path.relative_to(_ROOT).with_suffix("").parts[:2])
+        logger = room_of(".".join(path.relative_to(_ROOT).with_suffix("").parts))
         calls = [
             node
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

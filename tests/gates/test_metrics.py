@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyinformer.metrics import CATALOGUE
+from pyinformer.telemetry.metrics import CATALOGUE
 
 _ROOT = Path(__file__).parents[2]
 

@@ -14,18 +14,18 @@ import pydantic
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import Added, Deleted, GroupVersionResource, ObjectCodec, Updated, diff
+from pyinformer.cache.store import Indexer
+from pyinformer.client.transport import StaticCredentials, find_config
+from pyinformer.client.transport.config import ClientCertificate, Login, RenewingCredentials
 from pyinformer.errors import InvalidObjectError
-from pyinformer.store import Indexer
+from pyinformer.objects import Added, Deleted, GroupVersionResource, ObjectCodec, Updated, diff
 from pyinformer.testing import World
-from pyinformer.transport import StaticCredentials, find_config
-from pyinformer.transport.config import ClientCertificate, Login, RenewingCredentials
 from tests.integration.history import History, Versions, check_same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import JSONObject, KubeObject
+    from pyinformer.objects import JSONObject, KubeObject
 
 HIDDEN = "aHVudGVyMg=="
 OTHER = "bmV3"
@@ -165,7 +165,7 @@ def shown() -> str:
 def credentials() -> str:
     """Print whatever holds a token or a key, and let a plug-in fail that prints one."""
     token = StaticCredentials.bearer(OTHER)
-    config = pyinformer.config.ClusterConfig(
+    config = pyinformer.client.ClusterConfig(
         server="https://host", proxy_url=f"http://u:{OTHER}@proxy", credentials=token
     )
     login = Login({"Authorization": OTHER}, certificate=ClientCertificate("c", OTHER))

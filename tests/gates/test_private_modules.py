@@ -1,13 +1,15 @@
 """A module whose name begins with `_` is private to its folder: other folders import the folder.
 
-`from pyinformer.store import Indexer`, never `from pyinformer.store._indexer import Indexer`; what
-the folder's `__all__` lacks is added there, and to tests/gates/test_exports.py.
+`from pyinformer.cache.store import Indexer`, never from its `_indexer`; what the folder's `__all__`
+lacks is added there, and to tests/gates/test_exports.py where it is public.
+
+A private module may be imported by the modules of its folder and of those below. What is in
+`_runtime` is private to the package, and there for all of its folders.
 
 A test states a promise of a folder, so it imports the folder as well. Of its private modules only
 the tests of that folder may import some, where the face cannot show the promise; every such file
-has to be edited with the inside, so their number may only fall. Those of the package itself, which
-all folders use, are tested in tests/ground_floor. For the same reason the number of private
-attributes that tests read, and of places at which they replace our own code, may only fall.
+has to be edited with the inside, so their number may only fall. For the same reason the number of
+private attributes that tests read, and of places at which they replace our own code, may only fall.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 _ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "pyinformer"
-_GROUND_FLOOR: Final = "ground_floor"
+_RUNTIME: Final = "_runtime"
 _MOST_TEST_FILES: Final = 88
 _MOST_OF_OTHER_FOLDERS: Final = 0
 _MOST_READS: Final = 59  # those of kopf, of kubernetes and of other packages included
@@ -43,24 +45,29 @@ def foreign_private(module: str, source: str) -> set[str]:
     """Return the private modules of other folders that a module imports.
 
     Args:
-        module: its name, such as `pyinformer.informer._factory`.
+        module: its name, such as `pyinformer.cache.informer._factory`.
         source: its text.
 
     Returns:
-        Lines such as `informer -> store._indexer`.
+        Lines such as `cache.informer -> cache.store._indexer`.
     """
-    own = (*module.split(".")[1:-1], "")[0]
+    own = module.split(".")[1:-1]
     found = set()
     for name in imported(ast.parse(source)):
-        package, _, rest = name.partition(".")
-        folder, _, inside = rest.partition(".")
-        if package != _PACKAGE or folder == own or folder.startswith("_"):
-            continue  # a private module of the package itself is there for all folders
-        parts = inside.split(".")
-        private = [depth for depth, part in enumerate(parts, 1) if part.startswith("_")]
-        if private:
-            found.add(f"{own or _PACKAGE} -> {folder}.{'.'.join(parts[: private[0]])}")
+        package, *parts = name.split(".")
+        depth = _depth_of_private(parts)
+        if package == _PACKAGE and depth and own[:depth] != parts[:depth]:
+            found.add(f"{'.'.join(own) or _PACKAGE} -> {'.'.join(parts[: depth + 1])}")
     return found
+
+
+def _depth_of_private(parts: list[str]) -> int | None:
+    """Return how deep below the package a private module is; 0 for one of the package itself."""
+    inside = 1 if parts and parts[0] == _RUNTIME else 0
+    for depth, part in enumerate(parts[inside:], inside):
+        if part.startswith("_") and not part.startswith("__"):
+            return depth
+    return None
 
 
 def test_no_folder_imports_a_private_module_of_another() -> None:
@@ -78,14 +85,18 @@ def private_imports(source: str) -> set[str]:
         source: the text of the test.
 
     Returns:
-        Their names; that of the package for a module on its ground floor.
+        Their names, such as `cache.store`; `_runtime` for what is private to the package.
     """
     found = set()
     for name in imported(ast.parse(source)):
         package, *parts = name.split(".")
-        private = [one for one in parts if one.startswith("_") and not one.startswith("__")]
-        if package == _PACKAGE and private:
-            found.add(_PACKAGE if private[0] == parts[0] else parts[0])
+        if package != _PACKAGE:
+            continue
+        depth = _depth_of_private(parts)
+        if depth is not None:
+            found.add(".".join(parts[:depth]) or _RUNTIME)
+        elif parts[:1] == [_RUNTIME] and parts[1:2] != ["tasks"]:
+            found.add(_RUNTIME)
     return found
 
 
@@ -97,7 +108,11 @@ def test_no_more_tests_import_private_modules() -> None:
         for path in sorted(tests.rglob("*.py"))
         if (folders := private_imports(path.read_text(encoding="utf-8")))
     }
-    others = {str(path) for path, folders in found.items() if folders - {_own_folder(path)}}
+    others = {
+        str(path)
+        for path, folders in found.items()
+        if not all(f"{folder}.".startswith(f"{_own_folder(path)}.") for folder in folders)
+    }
 
     assert len(found) <= _MOST_TEST_FILES, sorted(map(str, found))
     assert len(others) <= _MOST_OF_OTHER_FOLDERS, sorted(others)
@@ -193,39 +208,45 @@ def test_private_attributes_and_patches_of_a_test_are_found() -> None:
 
 def _own_folder(path: Path) -> str:
     """Return the folder of the package whose tests are beside a test."""
-    return _PACKAGE if path.parts[0] == _GROUND_FLOOR else path.parts[0]
+    return ".".join(path.parts[:-1]).replace("runtime", _RUNTIME)
 
 
 def test_private_imports_of_a_test_are_found() -> None:
-    source = "from pyinformer.store._index import Index\nfrom pyinformer._clock import wall_time"
-    assert private_imports(source) == {"store", "pyinformer"}
-    assert private_imports("from pyinformer.store import Index, _index") == {"store"}
-    assert private_imports("from pyinformer.store import Indexer") == set()
+    source = "from pyinformer.cache.store._index import Index\nfrom pyinformer._{} import a"
+    assert private_imports(source.format("runtime.clock")) == {"cache.store", "_runtime"}
+    assert private_imports(source.format("printable")) == {"cache.store", "_runtime"}
+    assert private_imports("from pyinformer._runtime.tasks._host import a") == {"_runtime.tasks"}
+    assert private_imports("from pyinformer._runtime.tasks import Host") == set()
+    assert private_imports("from pyinformer.cache.store import Index, _index") == {"cache.store"}
+    assert private_imports("from pyinformer.cache.store import Indexer") == set()
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param("from pyinformer.store._indexer import Indexer", id="name-of-a-module"),
-        pytest.param("from pyinformer.store import _indexer", id="module-of-a-folder"),
-        pytest.param("import pyinformer.store._indexer", id="import"),
-        pytest.param("def f():\n    from pyinformer.store._indexer import Indexer", id="late"),
-        pytest.param("from pyinformer.store.deep._indexer import Indexer", id="inner-folder"),
+        pytest.param("from pyinformer.cache.store._indexer import Indexer", id="name-of-a-module"),
+        pytest.param("from pyinformer.cache.store import _indexer", id="module-of-a-folder"),
+        pytest.param("import pyinformer.cache.store._indexer", id="import"),
+        pytest.param(
+            "def f():\n    from pyinformer.cache.store._indexer import Indexer", id="late"
+        ),
+        pytest.param("from pyinformer.cache.store.deep._indexer import Indexer", id="inner-folder"),
     ],
 )
 def test_an_import_of_a_private_module_is_found(line: str) -> None:
-    assert len(foreign_private("pyinformer.informer._factory", line)) == 1
+    assert len(foreign_private("pyinformer.cache.informer._factory", line)) == 1
     assert len(foreign_private("pyinformer.__init__", line)) == 1
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param("from pyinformer.store import Indexer", id="face"),
-        pytest.param("from pyinformer.informer._listener import Listener", id="own-module"),
-        pytest.param("from pyinformer._clock import now", id="module-of-the-package"),
+        pytest.param("from pyinformer.cache.store import Indexer", id="face"),
+        pytest.param("from pyinformer.cache.informer._listener import Listener", id="own-module"),
+        pytest.param("from pyinformer._runtime.clock import now", id="module-of-the-package"),
+        pytest.param("from pyinformer.cache._wing import now", id="module-of-the-wing"),
         pytest.param("from asyncio._x import y", id="other-package"),
     ],
 )
 def test_other_imports_are_not_found(line: str) -> None:
-    assert foreign_private("pyinformer.informer._factory", line) == set()
+    assert foreign_private("pyinformer.cache.informer._factory", line) == set()

@@ -21,13 +21,13 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer import cache, controllerutil, crd, health, metrics, workqueue
-from pyinformer import predicates as matching
+from pyinformer import cache, client, operator, telemetry, workqueue
+from pyinformer import controller as controllers
 from pyinformer.blocking import BlockingCluster, timeout
-from pyinformer.cluster import Cluster
-from pyinformer.config import ClusterConfig
+from pyinformer.client import ClusterConfig
+from pyinformer.client.cluster import Cluster
+from pyinformer.controller.sources import PrimarySource
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
-from pyinformer.sources import PrimarySource
 from pyinformer.testing import APIServer, World
 from tests.gates.test_exports import PUBLIC
 
@@ -72,7 +72,7 @@ _POD: Final = {**_BODY, "kind": "Pod"}
 _CONDITION: Final = {"type": "Ready", "status": "True", "observedGeneration": 3}
 
 
-@crd.custom_resource("acme.io/v1", "things", kind="Thing")
+@operator.custom_resource("acme.io/v1", "things", kind="Thing")
 class _Thing(msgspec.Struct):
     """A custom resource."""
 
@@ -84,10 +84,10 @@ async def _attempt() -> None:
 
 
 _OPTIONAL: Final = (
-    "pyinformer.adapters",  # of packages that may not be installed
+    "pyinformer.telemetry.",  # of packages that may not be installed
     "pyinformer.kopf",
     "pyinformer.errors",  # the library raises them
-    "pyinformer.tracing",  # protocols, and the values of their calls
+    "pyinformer.telemetry.tracing",  # protocols, and the values of their calls
 )
 
 _MADE_HERE: Final = "the library makes it"
@@ -139,7 +139,6 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "RealFIFO.*": _PART,
     "Reflector()": _PART,
     "Reflector.*": _PART,
-    "RequestBudget.*": _PART,
     "Scope.*": _PART,
     "SessionConnection()": _PART,
     "SessionConnection.*": _PART,
@@ -265,17 +264,17 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "custom_resource_definition": {"model": _Thing},
     "connect": {"server": _URL},
     "diff": {"old": {}, "new": {}},
-    "fenced": {"metrics": metrics.NO_METRICS},
+    "fenced": {"metrics": telemetry.NO_METRICS},
     "finalizer": {"obj": None, "name": "acme.io/a"},
     "in_thread": {"function": print},
     "matches": {"function": lambda _obj: True},
     "TimerSource()": {"keys": "default/a"},
     "WatchedSource()": {"mapping": lambda _obj: None},
     "Request.with_reasons": {"reasons": ()},
-    "all_of": {"predicates": matching.generation_changed},
-    "any_of": {"predicates": matching.generation_changed},
+    "all_of": {"predicates": controllers.generation_changed},
+    "any_of": {"predicates": controllers.generation_changed},
     "MaxOfRateLimiter()": {"limiters": workqueue.default_controller_rate_limiter()},
-    "negate": {"predicate": matching.generation_changed},
+    "negate": {"predicate": controllers.generation_changed},
     "Predicate()": {"function": lambda _old, _new: True},
     "replay": {"path": "missing"},
     "Replay()": {"path": "missing"},
@@ -324,7 +323,11 @@ _NO_BASE: Final = {
     "Operator.object_of",  # needs a reconcile that runs
     "SharedInformer.set_namespaces",  # needs an informer of some namespaces
 }
-_ENTERED: Final = {"contextlib", "pyinformer.blocking._runner", "pyinformer.cluster._connect"}
+_ENTERED: Final = {
+    "contextlib",
+    "pyinformer.blocking._runner",
+    "pyinformer.client.cluster._connect",
+}
 
 
 def _special(cluster: Any, factory: Any, maps: Any) -> dict[str, dict[str, Any]]:
@@ -360,9 +363,9 @@ def _receivers(cluster: Any, factory: Any, maps: Any) -> dict[str, Any]:
         "LeaderElector": pyinformer.LeaderElector(cluster, "a", namespace="default"),
         "MutationDetector": pyinformer.MutationDetector(),
         "Request": pyinformer.Request("default/a"),
-        "EventRecorder": controllerutil.EventRecorder(cluster, "a"),
-        "Health": health.Health(factory),
-        "MetricsRegistry": metrics.MetricsRegistry(),
+        "EventRecorder": controllers.EventRecorder(cluster, "a"),
+        "Health": operator.Health(factory),
+        "MetricsRegistry": telemetry.MetricsRegistry(),
     }
 
 
@@ -496,7 +499,7 @@ async def _finish(found: Any, limit_seconds: float) -> None:
         if isinstance(found, AbstractAsyncContextManager) and type(found).__module__ in _ENTERED:
             async with found:
                 pass
-        if isinstance(found, cache.ObjectList):
+        if isinstance(found, client.ObjectList):
             await found.next_page()
     if isinstance(found, World):
         found.close()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from pyinformer import Cluster
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 ACCOUNT = "watcher"

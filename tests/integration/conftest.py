@@ -48,7 +48,7 @@ def _embedded(*, watch_list: bool = True, event_ttl_seconds: float | None = None
 
 def _over(param: str, server: EmbeddedServer) -> EmbeddedServer:
     if param == "aiohttp":
-        server.options = pyinformer.config.ConnectionOptions(http_client="aiohttp")
+        server.options = pyinformer.client.ConnectionOptions(http_client="aiohttp")
     return server
 
 

@@ -13,7 +13,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 DEFINITIONS = ("apiextensions.k8s.io/v1", "customresourcedefinitions")

@@ -15,8 +15,8 @@ from tests.waiting import poll, until
 
 if TYPE_CHECKING:
     from pyinformer import SharedInformer, SharedInformerFactory
-    from pyinformer.apimachinery import JSONObject
     from pyinformer.cache import Registration
+    from pyinformer.objects import JSONObject
     from tests.integration.history import Versions
     from tests.integration.servers import Server
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyinformer import Event
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 
 def content(obj: JSONObject) -> JSONObject:

@@ -15,7 +15,7 @@ from tests.integration.servers import WIDGETS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from urllib.parse import urlsplit
 import pytest
 
 import pyinformer
+from pyinformer.client.transport import StaticCredentials
 from pyinformer.errors import APIStatusError, UnauthorizedError
 from pyinformer.testing import Token
-from pyinformer.transport import StaticCredentials
 from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer, KubeAPIServer
 
 ADMIN = "the-administrators-token"
@@ -50,7 +50,7 @@ class Server(ABC):
     name: str
     api: APIServer | KubeAPIServer
     token: str
-    options = pyinformer.config.ConnectionOptions()
+    options = pyinformer.client.ConnectionOptions()
     """Of every connection to it."""
 
     def namespace(self) -> str:
@@ -73,9 +73,9 @@ class Server(ABC):
 
     def config(
         self, *, token: str | None = None, url: str | None = None
-    ) -> pyinformer.config.ClusterConfig:
+    ) -> pyinformer.client.ClusterConfig:
         """Describe the way to it, perhaps as another user, perhaps through a proxy."""
-        return pyinformer.config.ClusterConfig(
+        return pyinformer.client.ClusterConfig(
             server=url or self.api.url,
             ca_file=str(self.api.ca_file),
             credentials=StaticCredentials.bearer(token or self.token),

@@ -18,7 +18,7 @@ from tests.lossy import lossy_cluster
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.transport import ListWatch
+    from pyinformer.client.transport import ListWatch
     from tests.integration.objects import Kind
     from tests.integration.servers import Server
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer import Cluster
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _OPEN: Final[JSONObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 import pyinformer
-from pyinformer.metrics import MetricsRegistry
+from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.testing import KubeAPIServer, StaticToken
+from tests.followed import server_behind
 from tests.integration.asked import USER, Asked, audit_flags
 from tests.integration.following import Followed, follow
 from tests.integration.history import Versions
@@ -215,7 +216,7 @@ async def test_a_clean_hour_has_no_alarm_and_no_list_without_a_reason(
         await events.knows(0, timeout_seconds=EVENT_TTL_SECONDS * 3)
         await events.settle(server)
         loads = sum(one.loads for one in followed)
-        lineage = cluster.lineage.status()
+        lineage = server_behind(cluster).lineage.status()
         counts, served, expired = (
             asked.counts(),
             asked.counts(status=200),

@@ -14,14 +14,14 @@ import pydantic
 import pytest
 
 import pyinformer
-from pyinformer.reflector import ReflectorOptions
+from pyinformer.cache.reflector import ReflectorOptions
 from tests.integration.servers import RealServer
 from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
@@ -71,7 +71,7 @@ class _Status(msgspec.Struct, rename="camel", frozen=True):
 def struct_model(group: str) -> type[Any]:
     """Return a model with every shape that a definition can say."""
 
-    @pyinformer.crd.custom_resource(
+    @pyinformer.operator.custom_resource(
         f"{group}/v1", "databases", short_names=["db"], columns={"Ready": "status.readyReplicas"}
     )
     class Database(msgspec.Struct):
@@ -91,7 +91,7 @@ def pydantic_model(group: str) -> type[Any]:
         ratio: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.5
         free: dict[str, Any] = {}
 
-    @pyinformer.crd.custom_resource(f"{group}/v1", "databases")
+    @pyinformer.operator.custom_resource(f"{group}/v1", "databases")
     class Database(pydantic.BaseModel):
         spec: Spec
 
@@ -107,7 +107,7 @@ def dataclass_model(group: str) -> type[Any]:
         sizes: dict[str, int] = dataclasses.field(default_factory=dict)
         mode: Literal["a", "b"] | None = None
 
-    @pyinformer.crd.custom_resource(f"{group}/v1", "databases")
+    @pyinformer.operator.custom_resource(f"{group}/v1", "databases")
     @dataclasses.dataclass
     class Database:
         spec: Spec
@@ -124,7 +124,7 @@ async def test_an_object_of_the_model_makes_the_round_trip(
     group = f"{secrets.token_hex(4)}.acme.io"
     model = make(group)
     namespace = server.namespace()
-    server.api.create(pyinformer.crd.custom_resource_definition(model))
+    server.api.create(pyinformer.operator.custom_resource_definition(model))
     body = {
         "apiVersion": f"{group}/v1",
         "kind": "Database",
@@ -156,7 +156,7 @@ async def test_a_resource_that_comes_back_as_another_kind_is_followed(
     server = RealServer(kube_apiserver)
     group = f"{secrets.token_hex(4)}.acme.io"
     namespace = server.namespace()
-    definition = pyinformer.crd.custom_resource_definition(dataclass_model(group))
+    definition = pyinformer.operator.custom_resource_definition(dataclass_model(group))
     body = {
         "apiVersion": f"{group}/v1",
         "kind": "Database",
@@ -209,7 +209,7 @@ async def test_a_definition_may_name_any_kind_for_its_lists(kube_apiserver: Kube
     server = RealServer(kube_apiserver)
     group = f"{secrets.token_hex(4)}.acme.io"
     namespace = server.namespace()
-    definition = pyinformer.crd.custom_resource_definition(dataclass_model(group))
+    definition = pyinformer.operator.custom_resource_definition(dataclass_model(group))
     definition["spec"]["names"] |= {"listKind": "DatabaseCollection"}
     body: JSONObject = {
         "apiVersion": f"{group}/v1",
@@ -232,21 +232,23 @@ async def test_a_definition_may_name_any_kind_for_its_lists(kube_apiserver: Kube
         assert (await databases.audit(timeout_seconds=100)).is_consistent
 
 
-@pyinformer.crd.Rule("self.minimum <= self.maximum", message="minimum is more than maximum")
+@pyinformer.operator.Rule("self.minimum <= self.maximum", message="minimum is more than maximum")
 class _Range(msgspec.Struct, frozen=True):
     minimum: int = 0
-    maximum: Annotated[int, pyinformer.crd.Rule("self <= 100")] = 10
+    maximum: Annotated[int, pyinformer.operator.Rule("self <= 100")] = 10
 
 
 class _PoolSpec(msgspec.Struct, frozen=True):
     replicas: int = 1
     range: _Range = _Range()
     names: Annotated[
-        list[Annotated[str, pyinformer.crd.Rule("self != 'root'"), msgspec.Meta(max_length=9)]],
+        list[
+            Annotated[str, pyinformer.operator.Rule("self != 'root'"), msgspec.Meta(max_length=9)]
+        ],
         msgspec.Meta(max_length=9),
     ] = []
-    engine: Annotated[str, pyinformer.crd.Rule("self == oldSelf", message="is fixed")] = "pg"
-    port: Annotated[int | str, pyinformer.crd.Rule("self != 0")] = 80
+    engine: Annotated[str, pyinformer.operator.Rule("self == oldSelf", message="is fixed")] = "pg"
+    port: Annotated[int | str, pyinformer.operator.Rule("self != 0")] = 80
 
 
 class _PoolStatus(msgspec.Struct, frozen=True):
@@ -257,16 +259,16 @@ class _PoolStatus(msgspec.Struct, frozen=True):
 def pool_models(group: str) -> tuple[type[Any], type[Any]]:
     """Return two versions of one resource."""
 
-    @pyinformer.crd.custom_resource(f"{group}/v1beta1", "pools", kind="Pool", storage=False)
+    @pyinformer.operator.custom_resource(f"{group}/v1beta1", "pools", kind="Pool", storage=False)
     class OldPool(msgspec.Struct):
         spec: _PoolSpec = _PoolSpec()
 
-    @pyinformer.crd.custom_resource(
+    @pyinformer.operator.custom_resource(
         f"{group}/v1",
         "pools",
         short_names=[f"p{group[:8]}"],
         categories=["suite"],
-        scale=pyinformer.crd.Scale(label_selector_path="status.selector"),
+        scale=pyinformer.operator.Scale(label_selector_path="status.selector"),
         versions=[OldPool],
     )
     class Pool(msgspec.Struct):
@@ -279,27 +281,27 @@ def pool_models(group: str) -> tuple[type[Any], type[Any]]:
 def pydantic_pool(group: str) -> type[Any]:
     """Return a pydantic model with the rules of the others, in part."""
 
-    @pyinformer.crd.Rule("self.minimum <= self.maximum")
+    @pyinformer.operator.Rule("self.minimum <= self.maximum")
     class Range(pydantic.BaseModel):
         minimum: int = 0
         maximum: int = 10
 
     class Spec(pydantic.BaseModel):
         range: Range = Range()
-        replicas: Annotated[int, pyinformer.crd.Rule("self < 9"), pydantic.Field(ge=1)] = 1
+        replicas: Annotated[int, pyinformer.operator.Rule("self < 9"), pydantic.Field(ge=1)] = 1
 
-    @pyinformer.crd.custom_resource(f"{group}/v1", "pydanticpools")
+    @pyinformer.operator.custom_resource(f"{group}/v1", "pydanticpools")
     class PydanticPool(pydantic.BaseModel):
         spec: Spec
 
     return PydanticPool
 
 
-@pyinformer.crd.Rule("self.minimum <= self.maximum")
+@pyinformer.operator.Rule("self.minimum <= self.maximum")
 @dataclasses.dataclass(frozen=True)
 class _DataclassRange:
     minimum: int = 0
-    maximum: Annotated[int, pyinformer.crd.Rule("self < 9")] = 8
+    maximum: Annotated[int, pyinformer.operator.Rule("self < 9")] = 8
 
 
 @dataclasses.dataclass
@@ -309,7 +311,7 @@ class _DataclassPool:
 
 async def serve(server: Server, model: type[Any], spec: JSONObject) -> JSONObject:
     """Create the definition of a model; return an object of it, once that can be created."""
-    definition = pyinformer.crd.custom_resource_definition(model)
+    definition = pyinformer.operator.custom_resource_definition(model)
     server.api.create(definition)
     version = definition["spec"]["versions"][0]["name"]
     body = {
@@ -380,7 +382,7 @@ async def test_a_real_server_checks_the_rules_of_each_kind_of_model(
 ) -> None:
     server = RealServer(kube_apiserver)
     group = f"{secrets.token_hex(4)}.acme.io"
-    declare = pyinformer.crd.custom_resource(f"{group}/v1", "pools", kind="Pool")
+    declare = pyinformer.operator.custom_resource(f"{group}/v1", "pools", kind="Pool")
     model = pydantic_pool(group) if kind == "pydantic" else declare(_DataclassPool)
     body = await serve(server, model, {})
     spec = {"range": {"minimum": 20}} if kind == "pydantic" else {"minimum": 20}

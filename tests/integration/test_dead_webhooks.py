@@ -19,7 +19,7 @@ from tests.waiting import settle
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
 
 _LABELS = {"dead-webhook": "yes"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 
-from pyinformer.cluster import create_or_update
+from pyinformer.client.cluster import create_or_update
 from pyinformer.errors import InvalidArgumentError
 from tests.integration.definitions import is_created, served
 from tests.integration.objects import unique
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pyinformer import Cluster
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _MOST: Final = 512

@@ -14,7 +14,7 @@ from tests.integration.places import JSON_PATCH, MERGE, Place
 from tests.integration.test_server_writes import owners
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 DROPPED = "dropped.example.com/v1"

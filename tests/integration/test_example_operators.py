@@ -18,7 +18,7 @@ from tests.integration.servers import RealServer
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 

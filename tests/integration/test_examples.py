@@ -20,7 +20,7 @@ from pyinformer.testing import APIServer
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _SLICES = "discovery.k8s.io/v1"

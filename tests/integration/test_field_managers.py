@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import pyinformer
-from pyinformer.controllerutil import upgrade_managed_fields
+from pyinformer.controller.conventions import upgrade_managed_fields
 from pyinformer.errors import InvalidArgumentError
 from tests.integration.objects import CONFIG_MAPS
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pyinformer import Cluster, KubeObject, Request
-    from pyinformer.apimachinery import JSONObject
     from pyinformer.blocking import BlockingCluster
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _PLACE: Final = ("v1", "configmaps")

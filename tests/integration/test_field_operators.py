@@ -55,7 +55,7 @@ async def cleaning(server: Server, namespace: str) -> AsyncIterator[list[str]]:
     async def reconcile(request: Request, obj: KubeObject[Any] | None) -> None:
         if request.name != "a":
             return
-        async with pyinformer.controllerutil.finalizer(cluster, obj, FINALIZER) as held:
+        async with pyinformer.controller.finalizer(cluster, obj, FINALIZER) as held:
             phases.append(held.phase)
 
     async with server.connect() as cluster:
@@ -105,7 +105,7 @@ async def test_an_object_that_is_gone_before_its_clean_up_ends_is_no_error(serve
     server.api.delete("v1", "configmaps", "a", namespace)
     async with server.connect() as cluster:
         obj = await cluster.get("v1", "configmaps", f"{namespace}/a")
-        async with pyinformer.controllerutil.finalizer(cluster, obj, FINALIZER) as held:
+        async with pyinformer.controller.finalizer(cluster, obj, FINALIZER) as held:
             assert held.phase == "deleting"
             hold(server, namespace)  # as the end of a namespace, or an administrator
             assert finalizers(server, namespace) is None

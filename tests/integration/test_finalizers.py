@@ -59,9 +59,7 @@ async def test_a_finalizer_left_by_a_removed_label_is_reported_and_can_be_releas
                 obj = await cluster.get("v1", "configmaps", request.key)
             except NotFoundError:
                 return
-        async with pyinformer.controllerutil.finalizer(
-            cluster, obj, FINALIZER, add=is_ours
-        ) as held:
+        async with pyinformer.controller.finalizer(cluster, obj, FINALIZER, add=is_ours) as held:
             if not is_ours and held.phase != "gone":
                 cleaned.append(request.name)
                 held.release()
@@ -99,7 +97,7 @@ async def test_an_object_that_does_not_fit_its_model_any_more_can_be_cleaned_up(
     async def clean_up(
         request: Request, obj: KubeObject, cluster: Cluster, error: ModelMismatchError
     ) -> None:
-        async with pyinformer.controllerutil.finalizer(cluster, obj, FINALIZER, add=False) as held:
+        async with pyinformer.controller.finalizer(cluster, obj, FINALIZER, add=False) as held:
             if held.phase == "deleting":
                 cleaned.append(f"{request.name} {error.path}")
                 return
@@ -110,9 +108,7 @@ async def test_an_object_that_does_not_fit_its_model_any_more_can_be_cleaned_up(
     )
     async def reconcile(request: Request, fitting: Fitting | None, cluster: Cluster) -> None:
         if fitting is not None:
-            async with pyinformer.controllerutil.finalizer(
-                cluster, app.object_of(fitting), FINALIZER
-            ):
+            async with pyinformer.controller.finalizer(cluster, app.object_of(fitting), FINALIZER):
                 pass
 
     async with server.connect() as cluster, app.running(cluster, namespaces=namespace) as run:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 import pyinformer
-from pyinformer.reflector import ReflectorState
+from pyinformer.cache.reflector import ReflectorState
 from pyinformer.testing import EtcdRelay, FaultProxy, KubeAPIServer
+from tests.followed import server_behind
 from tests.integration.objects import CONFIG_MAPS
 from tests.integration.servers import RealServer
 from tests.waiting import until
@@ -40,7 +41,7 @@ async def test_what_a_watch_side_that_stands_still_misses_is_listed(
         lister = informer.lister
         number = 0
         # Its watches have to follow its lists once: of one whose never do nothing is expected.
-        while not cluster.lineage.round_trips.knows_followed():
+        while not server_behind(cluster).lineage.round_trips.knows_followed():
             number += 1
             server.api.create(CONFIG_MAPS.make(f"other-{number}", "kube-system"))
             assert (await informer.audit()).verdict == "consistent"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.apimachinery import guess_plural
+from pyinformer.objects import guess_plural
 from tests.cli.projects import importable, init
 from tests.waiting import poll
 

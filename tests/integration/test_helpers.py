@@ -16,7 +16,7 @@ from tests.integration.objects import CONFIG_MAPS, NODES, PODS, unique
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 OURS = "suite.example.com/ours"
@@ -35,7 +35,7 @@ async def test_events_and_their_series_are_accepted(server: Server) -> None:
     namespace = server.namespace()
     async with (
         server.connect() as cluster,
-        pyinformer.controllerutil.EventRecorder(cluster, "suite.example.com/recorder") as recorder,
+        pyinformer.controller.EventRecorder(cluster, "suite.example.com/recorder") as recorder,
     ):
         pod = await cluster.create(PODS.make("a"), namespace=namespace)
         other = await cluster.create(CONFIG_MAPS.make("b"), namespace=namespace)
@@ -61,7 +61,7 @@ async def test_a_second_event_is_a_patch_of_the_first(server: Server) -> None:
     namespace = server.namespace()
     async with (
         server.connect() as cluster,
-        pyinformer.controllerutil.EventRecorder(cluster, "recorder") as recorder,
+        pyinformer.controller.EventRecorder(cluster, "recorder") as recorder,
     ):
         pod = await cluster.create(PODS.make("a"), namespace=namespace)
         recorder.event(pod, "Suite")
@@ -84,7 +84,7 @@ async def test_events_with_long_texts_and_odd_names_are_accepted(server: Server)
     }
     async with (
         server.connect() as cluster,
-        pyinformer.controllerutil.EventRecorder(cluster, "recorder", instance=text) as recorder,
+        pyinformer.controller.EventRecorder(cluster, "recorder", instance=text) as recorder,
     ):
         recorder.event(role, f"R{text}", f"x{text}\udcff", action=text)
         await until(lambda: recorder.statistics().written == 1, what=recorder.statistics)
@@ -98,7 +98,7 @@ async def test_events_with_long_texts_and_odd_names_are_accepted(server: Server)
 async def test_events_about_cluster_scoped_objects_are_accepted(server: Server) -> None:
     async with (
         server.connect() as cluster,
-        pyinformer.controllerutil.EventRecorder(cluster, "recorder") as recorder,
+        pyinformer.controller.EventRecorder(cluster, "recorder") as recorder,
     ):
         node = await cluster.create(NODES.make(unique("node")))
         recorder.event(node, "Suite")
@@ -117,18 +117,18 @@ async def test_a_finalizer_is_added_and_removed_beside_another_one(server: Serve
         key = str(stale.key)
         await cluster.patch(stale, {**stale.to_dict(), "data": {"x": "y"}})
 
-        async with pyinformer.controllerutil.finalizer(cluster, stale, OURS) as held:
+        async with pyinformer.controller.finalizer(cluster, stale, OURS) as held:
             assert held.phase == "active"
         await cluster.delete(stale)
         deleted = await cluster.get("v1", "configmaps", key)
         assert deleted.metadata.finalizers == (THEIRS, OURS)
 
-        async with pyinformer.controllerutil.finalizer(cluster, deleted, OURS) as held:
+        async with pyinformer.controller.finalizer(cluster, deleted, OURS) as held:
             assert held.phase == "deleting"
         left = await cluster.get("v1", "configmaps", key)
         assert left.metadata.finalizers == (THEIRS,)
 
-        async with pyinformer.controllerutil.finalizer(cluster, left, THEIRS) as held:
+        async with pyinformer.controller.finalizer(cluster, left, THEIRS) as held:
             assert held.phase == "deleting"
         with pytest.raises(NotFoundError):
             await cluster.get("v1", "configmaps", key)
@@ -142,11 +142,11 @@ async def test_a_finalizer_is_not_added_to_what_is_being_deleted(server: Server)
         stale = await cluster.create(made, namespace=namespace)
         await cluster.delete(stale)
 
-        async with pyinformer.controllerutil.finalizer(cluster, stale, OURS) as held:
+        async with pyinformer.controller.finalizer(cluster, stale, OURS) as held:
             assert held.phase == "gone"
 
         left = await cluster.get("v1", "configmaps", str(stale.key))
-        async with pyinformer.controllerutil.finalizer(cluster, left, THEIRS):
+        async with pyinformer.controller.finalizer(cluster, left, THEIRS):
             pass
 
 
@@ -157,7 +157,7 @@ async def test_concurrent_finalizers_of_one_object_are_all_kept(server: Server) 
         obj = await cluster.create(CONFIG_MAPS.make("a"), namespace=namespace)
 
         async def hold(name: str) -> None:
-            async with pyinformer.controllerutil.finalizer(cluster, obj, name) as held:
+            async with pyinformer.controller.finalizer(cluster, obj, name) as held:
                 assert held.phase == "active"
 
         async with asyncio.TaskGroup() as group:
@@ -170,7 +170,7 @@ async def test_concurrent_finalizers_of_one_object_are_all_kept(server: Server) 
         deleted = await cluster.get("v1", "configmaps", str(obj.key))
 
         async def release(name: str) -> None:
-            async with pyinformer.controllerutil.finalizer(cluster, deleted, name) as held:
+            async with pyinformer.controller.finalizer(cluster, deleted, name) as held:
                 assert held.phase == "deleting"
 
         async with asyncio.TaskGroup() as group:
@@ -186,8 +186,8 @@ async def test_owner_references_are_accepted_by_the_server(server: Server) -> No
         owner = await cluster.create(CONFIG_MAPS.make("owner"), namespace=namespace)
         second = await cluster.create(CONFIG_MAPS.make("second"), namespace=namespace)
         wanted = CONFIG_MAPS.make("owned", namespace)
-        pyinformer.controllerutil.set_controller_reference(owner, wanted)
-        pyinformer.controllerutil.set_owner_reference(second, wanted)
+        pyinformer.controller.set_controller_reference(owner, wanted)
+        pyinformer.controller.set_owner_reference(second, wanted)
 
         owned = await cluster.create(wanted)
 
@@ -203,7 +203,7 @@ async def test_conditions_are_taken_and_written_once(server: Server) -> None:
 
         async def set_ready() -> str:
             current = await cluster.get("v1", "pods", str(pod.key))
-            conditions = pyinformer.controllerutil.set_condition(
+            conditions = pyinformer.controller.set_condition(
                 current.at("status.conditions", default=None),
                 "suite.example.com/Ready",
                 status=True,
@@ -217,6 +217,6 @@ async def test_conditions_are_taken_and_written_once(server: Server) -> None:
 
         assert await set_ready() == first
         stored = await cluster.get("v1", "pods", str(pod.key))
-        assert pyinformer.controllerutil.is_condition_true(
+        assert pyinformer.controller.is_condition_true(
             stored.at("status.conditions"), "suite.example.com/Ready"
         )

@@ -12,8 +12,8 @@ import pytest
 from msgspec import json
 
 import pyinformer
+from pyinformer.client.transport import Connection
 from pyinformer.errors import InvalidObjectError
-from pyinformer.transport import Connection
 from tests.integration.following import Followed, follow
 from tests.integration.objects import CONFIG_MAPS
 from tests.integration.servers import RealServer
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer import Cluster, KubeObject, SharedInformer
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
@@ -301,7 +301,7 @@ async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
     kube_apiserver: KubeAPIServer,
 ) -> None:
     """Nothing but its metadata is decoded; else it could never be deleted."""
-    finalizer = pyinformer.controllerutil.finalizer
+    finalizer = pyinformer.controller.finalizer
     async with following_a_deep_object(kube_apiserver) as (cluster, made, nested, key, deep):
         async with finalizer(cluster, deep, "acme.io/cleanup") as held:
             assert held.phase == "active"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyinformer
 from pyinformer import Controller, KubeObject, Request, SharedInformerFactory
-from pyinformer.health import Health
+from pyinformer.operator import Health
 from tests.hostile import FORGED, STORABLE, assert_shown_safely
 from tests.limiters import doubling
 from tests.waiting import until
@@ -18,7 +18,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     import pytest
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 RBAC = "rbac.authorization.k8s.io/v1"

@@ -344,7 +344,7 @@ async def test_a_replica_that_may_not_watch_names_the_right_until_it_has_it(
             async with one.running():
                 await until(lambda: '"watch" is missing' in status().watch_refusal)
                 await until(one.leads.is_set)
-                health = pyinformer.health.Health(one.elector)
+                health = pyinformer.operator.Health(one.elector)
                 assert health.ready()
                 assert any('"watch" is missing' in note for note in health.ready().notes)
                 await asyncio.to_thread(grant, strict, role, full)

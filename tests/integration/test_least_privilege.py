@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.reflector import ReflectorState
+from pyinformer.cache.reflector import ReflectorState
 from pyinformer.testing import APIServer
 from tests.integration.accounts import (
     ACCOUNT,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from pyinformer import SharedInformerFactory
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
@@ -270,7 +270,7 @@ async def test_the_rule_of_the_page_is_enough_for_an_event_recorder(strict: Serv
             factory.informer("v1", "configmaps", namespaces=namespace)
             role, binding = documents(factory, namespace)
         await apply(strict, {**role, "rules": [rule]}, binding)
-        async with pyinformer.controllerutil.EventRecorder(cluster, "suite") as recorder:
+        async with pyinformer.controller.EventRecorder(cluster, "suite") as recorder:
             for _ in range(2):
                 recorder.event(about, "Counted", "twice")
                 recorder.event(about, "Named", "once for each")
@@ -309,7 +309,7 @@ async def test_the_operator_of_the_tutorial_runs_under_its_printed_role(strict: 
         database_resource(strict),
         as_the_account(strict, namespace) as cluster,
         tutorial.app.running(cluster, namespaces=namespace) as run,
-        pyinformer.controllerutil.EventRecorder(cluster, tutorial.app.name) as recorder,
+        pyinformer.controller.EventRecorder(cluster, tutorial.app.name) as recorder,
     ):
         await until(lambda: is_created(strict, _database(namespace)), timeout_seconds=100)
         await _become_ready(strict, namespace)

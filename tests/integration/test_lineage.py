@@ -18,7 +18,8 @@ import pytest
 
 import pyinformer
 from pyinformer import Updated
-from pyinformer.informer import core_of
+from pyinformer.cache.informer import core_of
+from tests.followed import server_behind
 from tests.integration.following import Followed, follow
 from tests.integration.history import Versions
 from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed, event_of_nothing
@@ -206,13 +207,13 @@ async def test_a_restore_is_proven_once_and_healed_for_every_informer(
         assert [one.loads for one in world.followed] == [2] * len(world.followed)
         assert len(_errors(caplog)) == 1, _errors(caplog)
         assert "history" in _errors(caplog)[0]
-        assert world.cluster.lineage.status().resets == 1
+        assert server_behind(world.cluster).lineage.status().resets == 1
 
         # And it continues from there: new changes come by watch.
         await world.churn(creates=3, others=6)
         await world.settle()
         assert world.asked.counts()["load"] == len(world.followed)
-        assert world.cluster.lineage.status().resets == 1
+        assert server_behind(world.cluster).lineage.status().resets == 1
 
 
 async def test_a_restore_with_a_bumped_revision_is_a_410_for_every_informer(
@@ -235,8 +236,8 @@ async def test_a_restore_with_a_bumped_revision_is_a_410_for_every_informer(
         assert world.asked.counts()["probe"] in {1, 2, 3}, told
         assert world.asked.counts()["quorum"] == 0, told
         # At most once for each of the two: a list of widgets proves nothing for built-in resources.
-        assert world.cluster.lineage.status().resets <= 2
-        assert len(_errors(caplog)) == world.cluster.lineage.status().resets
+        assert server_behind(world.cluster).lineage.status().resets <= 2
+        assert len(_errors(caplog)) == server_behind(world.cluster).lineage.status().resets
         await world.churn(creates=3, others=6)
         await world.settle()
 
@@ -397,7 +398,7 @@ async def test_each_connection_proves_for_itself(
         assert world.asked.counts()["load"] == len(world.followed), str(world.asked)
         assert len(_errors(caplog)) == 2, _errors(caplog)
         for connection in (world.cluster, cluster):
-            assert connection.lineage.status().resets == 1
+            assert server_behind(connection).lineage.status().resets == 1
 
 
 async def test_an_outage_without_a_restore_is_proven_harmless(
@@ -421,7 +422,7 @@ async def test_an_outage_without_a_restore_is_proven_harmless(
         assert (asked["probe"], asked["quorum"], asked["load"]) == (3, 0, 0), asked
         assert asked["witness"] in range(1, 7), asked
         assert _errors(caplog) == []
-        assert world.cluster.lineage.status().resets == 0
+        assert server_behind(world.cluster).lineage.status().resets == 0
 
 
 def go_on(world: World, _: int) -> None:

@@ -10,13 +10,13 @@ import anyio
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import FieldSelector, GroupVersionResource, LabelSelector
 from pyinformer.errors import (
     BadRequestError,
     InvalidArgumentError,
     ModelMismatchError,
     NotFoundError,
 )
+from pyinformer.objects import FieldSelector, GroupVersionResource, LabelSelector
 from tests.integration.objects import CONFIG_MAPS, NODES, unique
 from tests.integration.servers import WIDGETS
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from pyinformer import Cluster, KubeObject
-    from pyinformer.apimachinery import JSONObject
-    from pyinformer.transport import Body
+    from pyinformer.client.transport import Body
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _COUNT = 7

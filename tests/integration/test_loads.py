@@ -11,7 +11,7 @@ import pytest
 
 import pyinformer
 from pyinformer import Added, Deleted, Updated
-from pyinformer.cluster import state_of
+from tests.followed import server_behind
 from tests.integration.following import follow
 from tests.integration.history import History, Versions, check_same
 from tests.integration.objects import (
@@ -28,7 +28,7 @@ from tests.integration.workload import SELECTED, Writer, together
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.informer import QueueKind
+    from pyinformer.cache.informer import QueueKind
     from tests.integration.servers import Server
 
 pytestmark = pytest.mark.every_loop
@@ -117,11 +117,13 @@ async def test_a_server_without_watch_lists_is_listed_and_not_asked_again(
     writer = Writer(server, SECRETS, namespace, versions)
     await asyncio.to_thread(writer.fill, 30)
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
-        assert state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
+        assert server_behind(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
         one = follow(factory, "v1", "secrets", namespaces=namespace)
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
-        assert not state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
+        assert not server_behind(cluster).watch_list_memory.may_try(
+            asyncio.get_running_loop().time()
+        )
         await asyncio.to_thread(writer.churn, creates=20, others=20)
         await one.settle(server, versions=versions)
         assert one.informer.status().reflector.last_error is None
@@ -133,7 +135,7 @@ async def test_a_server_with_watch_lists_gets_a_watch_list_request(server: Serve
         one = follow(factory, "v1", "secrets", namespaces=namespace)
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
-        assert state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
+        assert server_behind(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
         assert one.loads == 1
         assert one.names() == []
 

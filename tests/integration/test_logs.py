@@ -16,7 +16,7 @@ from pyinformer.testing import World
 from tests.integration.objects import PODS, pod_on
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer
     from tests.integration.servers import Server
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyinformer
 from pyinformer import Added, Deleted, Updated
-from pyinformer.informer import core_of
+from pyinformer.cache.informer import core_of
 from tests.integration.following import follow
 from tests.integration.objects import CONFIG_MAPS
 from tests.integration.proxy import proxying
@@ -16,7 +16,7 @@ from tests.integration.servers import EITHER_CLIENT
 from tests.waiting import poll, until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 MANY = 12

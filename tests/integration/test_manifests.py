@@ -21,7 +21,7 @@ from tests.waiting import poll
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
     from tests.testing.wire import Answer
 

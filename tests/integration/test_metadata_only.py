@@ -12,13 +12,13 @@ import pytest
 
 import pyinformer
 from pyinformer import Added, Deleted, Updated
-from pyinformer.reflector import ReflectorOptions
+from pyinformer.cache.reflector import ReflectorOptions
 from tests.integration.objects import unique
 from tests.integration.servers import WIDGETS
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _SECRET = "never-shown"

@@ -10,11 +10,11 @@ import pytest
 import pyinformer
 from pyinformer import GroupVersionResource
 from pyinformer.testing import APIServer, Fault
-from tests.cluster.observing import RecordedWrites
+from tests.client.cluster.observing import RecordedWrites
 from tests.integration.objects import NODES, PODS, unique
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _GET_PODS: JSONObject = {"resourceAttributes": {"verb": "get", "resource": "pods"}}

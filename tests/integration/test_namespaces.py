@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from tests.informer.clusters import HURRIED, Notes
+from tests.cache.informer.clusters import HURRIED, Notes
 from tests.integration.history import positions
 from tests.integration.objects import CONFIG_MAPS, changed, unique
 from tests.waiting import until

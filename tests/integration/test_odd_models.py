@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from pyinformer.crd import custom_resource, custom_resource_definition
 from pyinformer.errors import APIStatusError, InvalidError, InvalidModelError
+from pyinformer.operator import custom_resource, custom_resource_definition
 from tests.integration.definitions import is_created, served
 from tests.integration.objects import unique
 from tests.integration.places import Place
@@ -17,7 +17,7 @@ from tests.operator.odd_models import ACCEPTED, TEXTS, extra, struct
 from tests.waiting import poll, until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 

@@ -37,7 +37,7 @@ async def test_owned_secrets_are_followed_by_label_and_without_values(server: Se
         lister = app.lister("v1", "secrets")
         if one is not None and lister.get(request.key) is None:
             child = SECRETS.make(request.name, namespace, labels=labels)
-            pyinformer.controllerutil.set_controller_reference(one, child)
+            pyinformer.controller.set_controller_reference(one, child)
             await cluster.create(child)
         kept = [secret.to_dict() for secret in lister.list()]
         names = sorted(each["metadata"]["name"] for each in kept)

@@ -13,14 +13,14 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer.informer import core_of
+from pyinformer.cache.informer import core_of
 from tests.integration.history import check_same, contents
 from tests.integration.objects import CONFIG_MAPS, PODS
 from tests.integration.proxy import proxying
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.objects import Kind
     from tests.integration.servers import Server
 

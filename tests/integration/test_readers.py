@@ -14,7 +14,7 @@ from tests.integration.objects import CONFIG_MAPS, changed, pod_on, unique
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 

@@ -16,7 +16,7 @@ import trustme
 import yaml
 
 import pyinformer
-from pyinformer.reflector import ReflectorState
+from pyinformer.cache.reflector import ReflectorState
 from tests.integration.accounts import ACCOUNT, apply, grant, token_of
 from tests.integration.following import follow
 from tests.integration.objects import CONFIG_MAPS, SECRETS
@@ -202,7 +202,7 @@ async def test_a_server_with_an_unknown_authority_is_refused(
 ) -> None:
     wrong = tmp_path / "wrong.pem"
     trustme.CA().cert_pem.write_to_path(wrong)
-    config = pyinformer.config.ClusterConfig(
+    config = pyinformer.client.ClusterConfig(
         server=server.api.url, ca_file=str(wrong), credentials=server.config().credentials
     )
     async with pyinformer.connect(config=config) as cluster:

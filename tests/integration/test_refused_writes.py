@@ -11,7 +11,7 @@ from pyinformer import Request
 from pyinformer.errors import APIStatusError, BadRequestError, InvalidError, RefusalCause
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 

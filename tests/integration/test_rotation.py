@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 import pyinformer
+from pyinformer.client.transport import TokenFileCredentials
 from pyinformer.testing import APIServer, Token
-from pyinformer.transport import TokenFileCredentials
 from tests.integration.asked import Asked
 from tests.integration.following import follow
 from tests.integration.history import Versions
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyinformer.transport import ConnectionOptions
+    from pyinformer.client.transport import ConnectionOptions
 
 TURN_SECONDS = 2.0
 TURNS = 3
@@ -42,7 +42,7 @@ LOADS = {"load", "watch-list", "page"}
 @pytest.fixture(params=["direct", "aiohttp"])
 def options(request: pytest.FixtureRequest) -> ConnectionOptions:
     """Both ways of reading watches."""
-    return pyinformer.config.ConnectionOptions(http_client=request.param)
+    return pyinformer.client.ConnectionOptions(http_client=request.param)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_tokens_that_end_every_two_seconds_cost_no_event_and_no_list(
     writer = Writer(server, CONFIG_MAPS, namespace, versions)
     writer.fill(20)
     issuer = Issuer(server.api, tmp_path)
-    config = pyinformer.config.ClusterConfig(
+    config = pyinformer.client.ClusterConfig(
         server=server.api.url,
         ca_file=str(server.api.ca_file),
         credentials=TokenFileCredentials(issuer.token_file),

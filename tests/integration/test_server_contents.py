@@ -15,7 +15,7 @@ from tests.integration.test_server_writes import config_map, deployment
 from tests.testing.wire import pod
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 LEASES = "coordination.k8s.io/v1"
 EVENTS = "events.k8s.io/v1"

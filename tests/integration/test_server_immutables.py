@@ -15,7 +15,7 @@ from tests.integration.places import APPLY, MERGE, STRATEGIC, Place
 from tests.integration.test_server_strictness import fields
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 RBAC = "rbac.authorization.k8s.io/v1"
 STORAGE = "storage.k8s.io/v1"

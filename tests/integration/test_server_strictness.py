@@ -21,7 +21,7 @@ from tests.waiting import poll
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
     from tests.testing.wire import Answer
 

@@ -14,7 +14,7 @@ from tests.integration.objects import unique
 from tests.integration.places import APPLY, JSON_PATCH, MERGE, STRATEGIC, Place
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 CUSTOM = "writes.example.com/v1"

@@ -12,14 +12,14 @@ import pytest
 
 import pyinformer
 from pyinformer import KubeObject, Operator, Request
-from pyinformer.controllerutil import set_condition
+from pyinformer.controller.conventions import set_condition
 from tests.integration.objects import unique
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pyinformer import Cluster
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _TEXT: JSONObject = {"type": "string"}

@@ -11,13 +11,13 @@ import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
-from pyinformer.cluster import create_or_update
+from pyinformer.client.cluster import create_or_update
 from tests.integration.objects import CONFIG_MAPS, unique
 
 if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject
-    from pyinformer.apimachinery import JSONObject
     from pyinformer.blocking import BlockingCluster
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 _SPEC: JSONObject = {"type": "object", "properties": {"size": {"type": "integer"}}}

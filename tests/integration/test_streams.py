@@ -17,7 +17,7 @@ from tests.waiting import settle, until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pyinformer.informer import EventStream
+    from pyinformer.cache.informer import EventStream
     from tests.integration.servers import Server
 
 pytestmark = pytest.mark.every_loop

@@ -19,7 +19,7 @@ from pyinformer.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from tests.cluster.observing import RecordedWrites
+from tests.client.cluster.observing import RecordedWrites
 from tests.integration.objects import PODS, pod_on, unique
 from tests.integration.servers import RealServer
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer import Cluster, KubeObject
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pyinformer import Cluster, KubeObject, Reconcile, Request, SharedInformer
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer, FaultProxy, FaultRun, Recorder
 
 _DATABASES = ("acme.io/v1", "databases")

@@ -14,15 +14,15 @@ import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
-from pyinformer.cluster import create_or_update, retry_on_conflict
+from pyinformer.client.cluster import create_or_update, retry_on_conflict
 from pyinformer.errors import InvalidArgumentError, InvalidError
-from tests.cluster.observing import RecordedWrites
+from tests.client.cluster.observing import RecordedWrites
 from tests.integration.objects import CONFIG_MAPS, NODES, PODS, SECRETS, pod_on, unique
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
 HOLD = "suite.example.com/hold"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import pyinformer
-from pyinformer.crd import custom_resource, custom_resource_definition
+from pyinformer.operator import custom_resource, custom_resource_definition
 from tests.go_yaml import SCALARS, same
 from tests.integration.definitions import is_created, served
 from tests.integration.objects import CONFIG_MAPS

@@ -17,7 +17,7 @@ from tests.waiting import poll
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.history import Versions
     from tests.integration.objects import Kind
     from tests.integration.servers import Server

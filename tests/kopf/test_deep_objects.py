@@ -10,7 +10,7 @@ import pytest
 
 import kopf
 import pyinformer.kopf
-from pyinformer.transport import Connection
+from pyinformer.client.transport import Connection
 from tests.integration.servers import RealServer
 from tests.integration.test_hostile_objects import Nested
 from tests.integration.test_losses import create_soon, definition, gadget

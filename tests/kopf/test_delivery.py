@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import (
+from pyinformer.kopf._delivery import Delivery
+from pyinformer.kopf._known import CachedKeys, CachedObjects, Known
+from pyinformer.objects import (
     Added,
     Deleted,
     GroupVersionKind,
@@ -21,8 +23,6 @@ from pyinformer.apimachinery import (
     ObjectCodec,
     Updated,
 )
-from pyinformer.kopf._delivery import Delivery
-from pyinformer.kopf._known import CachedKeys, CachedObjects, Known
 
 POD = GroupVersionKind("", "v1", "Pod")
 CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "pods"))

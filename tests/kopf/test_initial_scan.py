@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kopf._cogs.structs.references import Resource
 
-from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec
 from pyinformer.kopf._initial_scan import InitialScan
+from pyinformer.objects import GroupVersionResource, KubeObject, ObjectCodec
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod", namespaced=True)

@@ -8,8 +8,8 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import KubeObject, ObjectMeta
 from pyinformer.kopf._known import CachedKeys, CachedObjects
+from pyinformer.objects import KubeObject, ObjectMeta
 from tests.kopf.test_delivery import POD, pod
 
 TEXTS = st.one_of(

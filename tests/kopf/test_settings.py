@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from kopf._cogs.structs.references import Resource
 
 import kopf
+from pyinformer.cache.reflector import WatchListMemory
+from pyinformer.cache.reflector.machine import ReflectorMachine, steps
 from pyinformer.errors import (
     ForbiddenError,
     InformerError,
@@ -34,8 +36,6 @@ from pyinformer.kopf._settings import (
     timeouts_of,
     warn_of_replaced,
 )
-from pyinformer.reflector import WatchListMemory
-from pyinformer.reflector.machine import ReflectorMachine, steps
 
 LOST = TransportError("https://server", "lost")
 DOWN = ServerError(status=500)

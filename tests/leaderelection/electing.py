@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.errors import ForbiddenError, TransportError
 from pyinformer.leaderelection import LeaderElector, Term
 from tests.waiting import pause
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from pyinformer.client.transport import Body, ClusterConfig, ConnectionProtocol, Query
     from pyinformer.leaderelection import LeaderElectionOptions
     from pyinformer.testing import World
-    from pyinformer.transport import Body, ClusterConfig, ConnectionProtocol, Query
 
 Call = tuple[float, str, str]
 """When a request was sent, its verb and its last path segment."""

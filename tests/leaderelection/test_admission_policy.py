@@ -14,7 +14,7 @@ from pyinformer.leaderelection import admission_policy_yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
 
 NAMESPACE = "fenced"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.cluster import connect
+from pyinformer.client.cluster import connect
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
 from pyinformer.leaderelection._deadline_thread import EXIT_STATUS, Deadline, DeadlineThread

@@ -33,7 +33,7 @@ from tests.leaderelection.electing import Replica
 from tests.waiting import now, pause
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 Scenario = Callable[[], Awaitable[None]]
 

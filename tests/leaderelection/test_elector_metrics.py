@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
+from pyinformer.client.transport import CURRENT_GUARD
 from pyinformer.errors import FencedError
 from pyinformer.leaderelection import Term
-from pyinformer.metrics import CATALOGUE, MetricsRegistry
+from pyinformer.telemetry.metrics import CATALOGUE, MetricsRegistry
 from pyinformer.testing import World
-from pyinformer.transport import CURRENT_GUARD
 from tests.leaderelection.electing import Replica
-from tests.metrics.reading import collected
+from tests.telemetry.metrics.reading import collected
 from tests.waiting import pause, until
 
 Scenario = Callable[[], Awaitable[None]]

@@ -16,12 +16,12 @@ import pytest
 import trustme
 
 from pyinformer.blocking import run_in_thread
-from pyinformer.cluster import Cluster, WriteOptions, connect
+from pyinformer.client.cluster import Cluster, WriteOptions, connect
+from pyinformer.client.transport import find_config
 from pyinformer.controller import Controller
+from pyinformer.controller.sources import Request
 from pyinformer.errors import APIStatusError, FencedError, TooManyRequestsError, TransportError
-from pyinformer.sources import Request
 from pyinformer.testing import APIServer, Fault, World
-from pyinformer.transport import find_config
 from tests.guards import Guard, guarded
 from tests.leaderelection.electing import Line
 from tests.waiting import until
@@ -29,7 +29,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyinformer.apimachinery import KubeObject
+    from pyinformer.objects import KubeObject
 
 
 def _map(name: str, *, size: int = 1) -> dict[str, Any]:
@@ -355,7 +355,7 @@ async def _listening(
 
 
 def _cluster_at(url: str) -> Cluster:
-    from pyinformer.transport import ClusterConfig
+    from pyinformer.client.transport import ClusterConfig
 
     return Cluster(ClusterConfig(server=url, source="test", verify_tls=False))
 

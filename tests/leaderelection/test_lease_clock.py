@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyinformer.cluster import connect
+from pyinformer.client.cluster import connect
 from pyinformer.leaderelection import LeaderElector, Term
 from pyinformer.testing import APIServer
 from tests.suspends import HAS_CLOCK, suspending

@@ -10,14 +10,14 @@ import pytest
 
 from pyinformer.errors import FencedError
 from pyinformer.leaderelection import Term, WrittenVersions
-from pyinformer.metrics import MetricsRegistry
+from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.testing import World
 from tests.leaderelection.electing import Replica
-from tests.metrics.reading import collected
+from tests.telemetry.metrics.reading import collected
 from tests.waiting import now, pause
 
 if TYPE_CHECKING:
-    from pyinformer.cluster import Cluster
+    from pyinformer.client.cluster import Cluster
 
 Drain = Callable[["Nested"], Awaitable[None]]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyinformer import ControllerOptions, KubeObject, LeaderElection, Operator, Request, View
-from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.errors import (
     CacheSyncTimeoutError,
     FencedError,

@@ -12,8 +12,7 @@ import pytest
 
 from pyinformer import KubeObject, Operator, Request, View
 from pyinformer.blocking import BlockingCluster
-from pyinformer.cluster import Cluster
-from pyinformer.crd import custom_resource
+from pyinformer.client.cluster import Cluster
 from pyinformer.errors import (
     IndexNotFoundError,
     InvalidArgumentError,
@@ -22,7 +21,7 @@ from pyinformer.errors import (
     LifecycleError,
     NotCachedError,
 )
-from pyinformer.operator import Listers, Owns, Watches
+from pyinformer.operator import Listers, Owns, Watches, custom_resource
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
 from tests.waiting import pause, until

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
+from pyinformer.objects import JSONObject
 from pyinformer.operator import Operator, Scale, custom_resource, custom_resource_definition
 
 

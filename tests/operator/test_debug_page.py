@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.health import Health, HealthServer
+from pyinformer.operator import Health, HealthServer
 from pyinformer.operator.diagnosis import THRESHOLDS
 from tests.operator.test_health_server import connected, get
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer import Controller
-from pyinformer.health import Health, HealthOptions
 from pyinformer.leaderelection import LeaderElectionStatus
+from pyinformer.operator import Health, HealthOptions
 from pyinformer.operator.diagnosis import (
     THRESHOLDS,
     Diagnosis,
@@ -25,8 +25,8 @@ from pyinformer.operator.diagnosis import (
     span,
 )
 from pyinformer.testing import World
+from tests.cache.informer.clusters import pod
 from tests.hostile import HOSTILE
-from tests.informer.clusters import pod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pyinformer
 from pyinformer import SharedInformer
-from pyinformer.health import Health
-from pyinformer.reflector import Lineage, ReflectorState
+from pyinformer.cache.reflector import Lineage, ReflectorState
+from pyinformer.operator import Health
 from tests.operator.test_health import Told
 
 
 async def test_a_program_with_alternating_failures_of_two_clusters_is_alive_and_not_ready() -> None:
-    config = pyinformer.config.ClusterConfig(server="http://127.0.0.1:1")
+    config = pyinformer.client.ClusterConfig(server="http://127.0.0.1:1")
     fresh = SharedInformer(pyinformer.Cluster(config), "v1", "pods").status()
     informer = replace(fresh, has_synced=True, state=ReflectorState.WATCHING, age_seconds=1.0)
     lineage = Lineage()

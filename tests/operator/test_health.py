@@ -11,21 +11,21 @@ import pytest
 
 import pyinformer
 from pyinformer import Controller, ControllerGroup, Request, SharedInformer, SharedInformerFactory
+from pyinformer.cache.informer import FactoryStatus
+from pyinformer.cache.reflector import ReflectorState
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.health import Health, HealthOptions
-from pyinformer.informer import FactoryStatus
-from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import WatchdogStatistics
+from pyinformer.operator import Health, HealthOptions
+from pyinformer.telemetry import WatchdogStatistics
 from pyinformer.testing import Fault
+from tests.cache.informer.clusters import cluster_of
 from tests.controller.running import running
-from tests.informer.clusters import cluster_of
 from tests.operator.test_health_server import ask, get
 from tests.virtual_time import elapse
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from pyinformer.cache.informer import InformerStatus
     from pyinformer.controller import ControllerStatus
-    from pyinformer.informer import InformerStatus
     from pyinformer.testing import APIServer
 
     Status = InformerStatus | FactoryStatus | ControllerStatus
@@ -57,7 +57,7 @@ class Clock:
 @pytest.fixture
 def informer() -> InformerStatus:
     """The status of an informer that watches."""
-    config = pyinformer.config.ClusterConfig(server="http://127.0.0.1:1")
+    config = pyinformer.client.ClusterConfig(server="http://127.0.0.1:1")
     fresh = SharedInformer(pyinformer.Cluster(config), "v1", "pods").status()
     return replace(fresh, has_synced=True, state=ReflectorState.WATCHING, age_seconds=1.0)
 
@@ -65,7 +65,7 @@ def informer() -> InformerStatus:
 def test_a_program_that_watches_is_alive_and_ready(informer: InformerStatus) -> None:
     health = Health(Told(informer))
     assert health.live().is_ok
-    assert health.ready() == pyinformer.health.HealthVerdict(is_ok=True, reasons=(), notes=())
+    assert health.ready() == pyinformer.operator.HealthVerdict(is_ok=True, reasons=(), notes=())
 
 
 def test_a_program_is_ready_as_soon_as_every_cache_has_synced(
@@ -391,7 +391,7 @@ def test_a_finding_counts_after_its_grace_and_until_its_recovery(informer: Infor
     health, began_at = Health(told, clock=clock), clock.now
     waiting = replace(informer, state=ReflectorState.WAITING)
 
-    def ready_at(seconds: float, status: InformerStatus) -> pyinformer.health.HealthVerdict:
+    def ready_at(seconds: float, status: InformerStatus) -> pyinformer.operator.HealthVerdict:
         clock.now, told.now = began_at + seconds, status
         return health.ready()
 
@@ -441,7 +441,7 @@ def _factory(*informers: InformerStatus, watchdog: WatchdogStatistics = _FINE) -
 def test_a_verdict_without_problems_is_true(is_ok: bool) -> None:
     reasons = () if is_ok else ("pods.v1: not synced",)
     assert (
-        bool(pyinformer.health.HealthVerdict(is_ok=is_ok, reasons=reasons, notes=("a note",)))
+        bool(pyinformer.operator.HealthVerdict(is_ok=is_ok, reasons=reasons, notes=("a note",)))
         is is_ok
     )
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.errors import CacheSyncTimeoutError, InvalidArgumentError, StaleCacheError
 from pyinformer.leaderelection import LeaderElectionOptions
 from pyinformer.operator import Listers, OperatorRun

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.adapters.prometheus import PrometheusMetrics
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.metrics import MetricsRegistry
 from pyinformer.operator import Health, HealthServer
+from pyinformer.telemetry.metrics import MetricsRegistry
+from pyinformer.telemetry.prometheus import PrometheusMetrics
 from tests.operator.inside import connections
 from tests.operator.test_health_server import ask, connected, get, is_dropped
 from tests.waiting import until

@@ -13,9 +13,9 @@ import pytest
 from kubernetes_asyncio.client import V1ConfigMap, V1Container
 
 import pyinformer
-from pyinformer import crd
-from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec
+from pyinformer import operator
 from pyinformer.errors import InvalidModelError, InvalidTypeError
+from pyinformer.objects import GroupVersionResource, KubeObject, ObjectCodec
 from pyinformer.testing import World
 
 POOL: dict[str, Any] = {
@@ -157,7 +157,9 @@ def _as_operator(model: type[Any]) -> None:
 
 
 def _as_definition(model: type[Any]) -> None:
-    crd.custom_resource_definition(crd.custom_resource("acme.io/v1", "pools", kind="Pool")(model))
+    operator.custom_resource_definition(
+        operator.custom_resource("acme.io/v1", "pools", kind="Pool")(model)
+    )
 
 
 def _as_informer(model: type[Any]) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from pyinformer.crd import custom_resource, custom_resource_definition
 from pyinformer.errors import InvalidArgumentError, InvalidModelError
+from pyinformer.operator import custom_resource, custom_resource_definition
 from tests.operator.odd_models import ACCEPTED, REFUSED, Limits, Outer, struct
 
 

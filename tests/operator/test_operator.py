@@ -14,7 +14,9 @@ import pytest
 
 import pyinformer
 from pyinformer.blocking import BlockingCluster
+from pyinformer.cache.informer import core_of
 from pyinformer.controller import ControllerOptions, Result
+from pyinformer.controller.sources import Request
 from pyinformer.errors import (
     CacheSyncTimeoutError,
     InternalError,
@@ -24,9 +26,7 @@ from pyinformer.errors import (
     LifecycleError,
     ModelMismatchError,
 )
-from pyinformer.informer import core_of
 from pyinformer.operator import Operator, _run, custom_resource
-from pyinformer.sources import Request
 from pyinformer.testing import APIServer, Token
 from tests.operator.test_health_server import ask, get
 from tests.waiting import settle, until
@@ -34,7 +34,7 @@ from tests.waiting import settle, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyinformer.apimachinery import JSONObject, KubeObject
+    from pyinformer.objects import JSONObject, KubeObject
 
 pytestmark = pytest.mark.every_loop
 
@@ -347,8 +347,8 @@ async def test_a_slow_start_logs_what_it_waits_for(
         api.register("acme.io/v1", "Database", "databases")
         app = Operator("test")
         app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
-        credentials = pyinformer.transport.StaticCredentials.bearer("t")
-        config = pyinformer.config.ClusterConfig(server=api.url, credentials=credentials)
+        credentials = pyinformer.client.transport.StaticCredentials.bearer("t")
+        config = pyinformer.client.ClusterConfig(server=api.url, credentials=credentials)
         with pytest.raises(CacheSyncTimeoutError):
             async with pyinformer.connect(config=config) as cluster, app.running(cluster):
                 pass
@@ -457,8 +457,8 @@ def test_a_missing_right_ends_the_program_with_the_reason() -> None:
         app.reconcile(
             "acme.io/v1", "databases", options=ControllerOptions(sync_timeout_seconds=2.0)
         )(_Seen())
-        config = pyinformer.config.ClusterConfig(
-            server=api.url, credentials=pyinformer.transport.StaticCredentials.bearer("t")
+        config = pyinformer.client.ClusterConfig(
+            server=api.url, credentials=pyinformer.client.transport.StaticCredentials.bearer("t")
         )
 
         with pytest.raises(SystemExit) as ended:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import pyinformer
-from pyinformer.cluster import Cluster, WriteOptions
-from pyinformer.metrics import CATALOGUE, NO_METRICS, Metrics, MetricsRegistry
+from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.operator import Operator
+from pyinformer.telemetry.metrics import CATALOGUE, NO_METRICS, Metrics, MetricsRegistry
 from pyinformer.testing import World
-from tests.metrics.reading import collected
-from tests.metrics.upstream import CONTROLLER, LEADER_ELECTION, WORKQUEUE
+from tests.telemetry.metrics.reading import collected
+from tests.telemetry.metrics.upstream import CONTROLLER, LEADER_ELECTION, WORKQUEUE
 from tests.waiting import now, pause, until
 
 _OURS = ("workqueue_", "controller_", "leader_election_", "operator_", "informer_loop_")

@@ -14,13 +14,13 @@ import pytest
 
 import pyinformer
 from pyinformer import blocking
+from pyinformer._runtime.tasks import WorkerThreads
 from pyinformer.blocking import BlockingCluster, run_with_cluster, timeout
-from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.controller import ControllerOptions
+from pyinformer.controller.sources import Request
 from pyinformer.errors import ConflictError, FencedError, InvalidTypeError, LifecycleError
 from pyinformer.operator import Operator
-from pyinformer.sources import Request
-from pyinformer.tasks import WorkerThreads
 from pyinformer.testing import APIServer, Fault, World
 from tests.guards import Guard, guarded
 from tests.waiting import until
@@ -28,7 +28,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 pytestmark = pytest.mark.every_loop
 
@@ -435,13 +435,14 @@ _ASYNC_FUNCTIONS = [
         lambda one: pyinformer.create_or_update(one, config_map("a")), id="create_or_update"
     ),
     pytest.param(
-        lambda one: pyinformer.controllerutil.upgrade_managed_fields(
+        lambda one: pyinformer.controller.upgrade_managed_fields(
             one, "v1", "configmaps", "default/a", managers=["a"]
         ),
         id="upgrade_managed_fields",
     ),
     pytest.param(
-        lambda one: pyinformer.controllerutil.finalizer(one, None, "acme.io/a"), id="finalizer"
+        lambda one: pyinformer.controller.finalizer(one, None, "acme.io/a"),
+        id="finalizer",
     ),
     pytest.param(lambda one: operator(print).run_async(one), id="run_async"),
     pytest.param(lambda one: operator(print).running(one), id="running"),
@@ -451,7 +452,7 @@ _ASYNC_FUNCTIONS = [
     ),
     pytest.param(pyinformer.SharedInformerFactory, id="factory"),
     pytest.param(lambda one: pyinformer.SharedInformer(one, "v1", "pods"), id="informer"),
-    pytest.param(lambda one: pyinformer.controllerutil.EventRecorder(one, "a"), id="recorder"),
+    pytest.param(lambda one: pyinformer.controller.EventRecorder(one, "a"), id="recorder"),
     pytest.param(lambda one: pyinformer.LeaderElector(one, "a", namespace="a"), id="elector"),
 ]
 

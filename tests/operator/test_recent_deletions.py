@@ -8,8 +8,8 @@ import pytest
 
 import pyinformer
 from pyinformer.controller import Controller
+from pyinformer.controller.sources import PrimarySource
 from pyinformer.operator._recent_deletions import RecentDeletions
-from pyinformer.sources import PrimarySource
 from pyinformer.testing import World
 from tests.waiting import until
 

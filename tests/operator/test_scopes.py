@@ -13,7 +13,7 @@ import pytest
 
 import pyinformer
 from pyinformer import ControllerOptions, Operator, Request
-from pyinformer.cluster import Cluster
+from pyinformer.client.cluster import Cluster
 from pyinformer.errors import CacheSyncTimeoutError, LifecycleError, RequestTimeoutError
 from pyinformer.operator import OperatorRun, Watches
 from pyinformer.testing import APIServer, Fault, World

@@ -19,17 +19,17 @@ import pytest
 
 import pyinformer
 from pyinformer import ClusterPool, Operator, SharedInformerFactory
+from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import ControllerStatus, NoopWriteStatus
 from pyinformer.errors import ClusterUnavailableError, InvalidArgumentError
-from pyinformer.health import Health, HealthServer
+from pyinformer.operator import Health, HealthServer
 from pyinformer.operator._health_server import Document
 from pyinformer.operator._same_host import PageRequest, is_loopback, why_foreign
 from pyinformer.operator._status_pages import _informer
-from pyinformer.reflector import ReflectorState
 from pyinformer.testing import APIServer, Fault
 from pyinformer.workqueue import Queue
+from tests.cache.informer.clusters import HURRIED, pod
 from tests.hostile import HOSTILE, assert_shown_safely
-from tests.informer.clusters import HURRIED, pod
 from tests.operator.inside import connections
 from tests.operator.test_health_server import ask, connected, get
 from tests.waiting import until
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from pyinformer import Cluster
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 
 @pytest.fixture

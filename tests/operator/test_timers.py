@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.controller import ControllerOptions
+from pyinformer.controller.sources import Request
 from pyinformer.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -23,15 +24,14 @@ from pyinformer.errors import (
 )
 from pyinformer.operator import Operator
 from pyinformer.operator._timers import phase_seconds
-from pyinformer.sources import Request
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
 from tests.limiters import doubling
 from tests.waiting import now, pause, until
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject, KubeObject
     from pyinformer.blocking import BlockingCluster
+    from pyinformer.objects import JSONObject, KubeObject
 
 
 def config_map(name: str, **data: Any) -> JSONObject:

@@ -12,8 +12,8 @@ from pyinformer.errors import ModelMismatchError
 from pyinformer.testing import World
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
     from pyinformer.blocking import BlockingCluster
+    from pyinformer.objects import JSONObject
 
 
 class Spec(pydantic.BaseModel):
@@ -36,7 +36,7 @@ async def on_unreadable(
     request: Request, obj: KubeObject, cluster: Cluster, error: ModelMismatchError
 ) -> None:
     """Show in the status which field is wrong."""
-    conditions = pyinformer.controllerutil.set_condition(
+    conditions = pyinformer.controller.set_condition(
         obj.at("status.conditions", list, default=[]), "Ready", False, reason="Invalid",
         message=error.path,
     )  # fmt: skip
@@ -47,7 +47,7 @@ async def on_unreadable(
 def reconcile(request: Request, bucket: Bucket | None, cluster: BlockingCluster) -> None:
     """Set the condition of a bucket that can be read."""
     if bucket is not None:
-        conditions = pyinformer.controllerutil.set_condition(
+        conditions = pyinformer.controller.set_condition(
             bucket.status.conditions, "Ready", True, reason="Made"
         )
         cluster.status(app.object_of(bucket), {"conditions": conditions})

@@ -177,7 +177,7 @@ def test_watches_of_a_replica_end_by_themselves(
 async def test_an_informer_of_a_replica_is_as_old_as_that_and_catches_up() -> None:
     with APIServer(replicas=2, tls=True) as server:
         (replica,) = server.replicas
-        config = pyinformer.config.ClusterConfig(server=replica.url, ca_file=str(server.ca_file))
+        config = pyinformer.client.ClusterConfig(server=replica.url, ca_file=str(server.ca_file))
         async with (
             pyinformer.connect(config=config) as connected,
             pyinformer.SharedInformerFactory(connected) as factory,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 

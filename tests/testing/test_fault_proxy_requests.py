@@ -26,15 +26,15 @@ from pyinformer.testing import (
     Token,
 )
 from pyinformer.testing.histories import FaultRecord
+from tests.client.transport.serving import serving
 from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, Wire, pod
-from tests.transport.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pyinformer.testing import Connector
-    from tests.transport.serving import Request
+    from tests.client.transport.serving import Request
 
 TOKEN = "the-administrators-token"
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer, FaultProxy
 
     UnderFaults: TypeAlias = Callable[..., AbstractAsyncContextManager[FaultRun]]

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from pyinformer import KubeObject, Request
-    from pyinformer.apimachinery import JSONObject
     from pyinformer.controller import Reconcile
+    from pyinformer.objects import JSONObject
     from pyinformer.testing.histories import Record
 
 NAMES = tuple("abcdefgh")

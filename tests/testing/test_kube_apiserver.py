@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import (
     ConflictError,
     ForbiddenError,
@@ -29,6 +28,7 @@ from pyinformer.errors import (
     NotFoundError,
     TransportError,
 )
+from pyinformer.objects import JSONObject
 from pyinformer.testing.kube_apiserver import KubeAPIServer, StaticToken
 from tests.programs import running
 from tests.waiting import poll

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import (
     ConflictError,
     InvalidArgumentError,
@@ -28,6 +27,7 @@ from pyinformer.errors import (
     TransportError,
     UnauthorizedError,
 )
+from pyinformer.objects import JSONObject
 from pyinformer.testing.kube_apiserver import KubeAPIServer, StaticToken
 from tests.programs import running
 from tests.waiting import poll

@@ -16,7 +16,7 @@ _TESTS = """
 import asyncio
 import pyinformer
 import pytest
-from pyinformer.audit import MutationDetector
+from pyinformer.cache.audit import MutationDetector
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"},
        "spec": {"containers": [{"name": "c", "image": "x"}]}}

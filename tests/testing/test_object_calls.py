@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import ConflictError, InvalidArgumentError, KubeAPIServerError, NotFoundError
+from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer
 from pyinformer.testing.kube_apiserver import _object_calls
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient

@@ -14,7 +14,7 @@ from pyinformer.testing.apiserver.requests.failures import Failure
 from pyinformer.testing.apiserver.resources import BUILT_IN
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 DEPLOYMENTS = next(one for one in BUILT_IN if one.qualified_name == "deployments.apps")
 _json = st.recursive(

@@ -37,7 +37,7 @@ from pyinformer.testing.apiserver.managed_fields.structure import (
 from pyinformer.testing.apiserver.resources import BuiltInShape, ResourceType, Shape
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 _ITEM = {"type": "object", "properties": {"name": {}, "v": {}}}
 _PARTS = {

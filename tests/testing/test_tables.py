@@ -13,7 +13,7 @@ from pyinformer.testing.apiserver.resources import BUILT_IN, ResourceType
 from pyinformer.testing.apiserver.storage import Record
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

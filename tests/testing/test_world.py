@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import Added, Deleted, Updated, View
 from pyinformer.controller import Controller, Result
-from pyinformer.controllerutil import EventRecorder, finalizer, set_controller_reference
+from pyinformer.controller.conventions import EventRecorder, finalizer, set_controller_reference
+from pyinformer.controller.sources import Request
 from pyinformer.errors import (
     CacheNotSyncedError,
     ConflictError,
@@ -30,7 +30,7 @@ from pyinformer.errors import (
     TerminalError,
     TooManyRequestsError,
 )
-from pyinformer.sources import Request
+from pyinformer.objects import Added, Deleted, Updated, View
 from pyinformer.testing import World
 from pyinformer.testing.apiserver.handler import ObjectTestAPI
 from tests.waiting import pause
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyinformer.apimachinery import JSONObject, KubeObject
-    from pyinformer.cluster import Cluster
-    from pyinformer.informer import SharedInformerFactory
+    from pyinformer.cache.informer import SharedInformerFactory
+    from pyinformer.client.cluster import Cluster
+    from pyinformer.objects import JSONObject, KubeObject
 
 
 def _database(name: str = "a", *, replicas: int = 1, **metadata: Any) -> JSONObject:

@@ -11,7 +11,7 @@ from pyinformer import Controller, KubeObject, Request
 from pyinformer.testing import World
 
 if TYPE_CHECKING:
-    from pyinformer.cluster import Cluster
+    from pyinformer.client.cluster import Cluster
 
 SHOP = {
     "apiVersion": "v1",
@@ -33,7 +33,7 @@ def keeper(
         if secrets.lister.get(request.key) is None:
             meta = {"name": request.name, "namespace": request.namespace}
             body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"a": "Yg=="}}
-            await cluster.create(pyinformer.controllerutil.set_controller_reference(found, body))
+            await cluster.create(pyinformer.controller.set_controller_reference(found, body))
         seen.append(secrets.lister[request.key])
 
     controller = Controller("keeper", reconcile, maps)

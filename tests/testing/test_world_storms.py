@@ -25,7 +25,7 @@ from tests.soak import in_soak
 
 if TYPE_CHECKING:
     from pyinformer import KubeObject, Request
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing.apiserver.storage import SavedState
 
 OPERATIONS = in_soak(1_000_000, otherwise=300)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyinformer.apimachinery import JSONObject, KubeObject
+from pyinformer.cache.informer import in_thread
 from pyinformer.controller import Controller, ControllerOptions, Result
+from pyinformer.controller.sources import Request
 from pyinformer.errors import InvalidArgumentError, LifecycleError
-from pyinformer.informer import in_thread
-from pyinformer.sources import Request
+from pyinformer.objects import JSONObject, KubeObject
 from pyinformer.testing import World
 from tests.limiters import doubling
 from tests.soak import in_soak

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import pyinformer
 from pyinformer import Controller, ControllerOptions, Result, SharedInformer, SharedInformerFactory
-from pyinformer.adapters.prometheus import PrometheusMetrics
-from pyinformer.health import Health
 from pyinformer.leaderelection import LeaderElector
+from pyinformer.operator import Health
+from pyinformer.telemetry.prometheus import PrometheusMetrics
 from pyinformer.testing import APIServer, Fault
-from tests.informer.clusters import HURRIED, pod
+from tests.cache.informer.clusters import HURRIED, pod
 from tests.limiters import doubling
 from tests.waiting import pause
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
     from pyinformer import Cluster, Request
-    from pyinformer.apimachinery import JSONObject
-    from pyinformer.health import HealthServer
+    from pyinformer.objects import JSONObject
+    from pyinformer.operator import HealthServer
     from pyinformer.testing import RequestRecord
 
     _Reconcile: TypeAlias = Callable[[Cluster], Awaitable[Result]]

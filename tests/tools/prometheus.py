@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from pyinformer.health import HealthServer
+    from pyinformer.operator import HealthServer
 
 _MINUTES: Final = re.compile(r"\b(\d+)m\b")
 _SECONDS: Final = re.compile(r"(_seconds > )(\d+)")

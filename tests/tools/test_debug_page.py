@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pyinformer
 from pyinformer import SharedInformerFactory
-from pyinformer.health import Health
+from pyinformer.operator import Health
 from tests.tools.chromium import browser
 from tests.tools.troubled_program import HOSTILE, troubled_program
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from playwright.async_api import Page
 
-    from pyinformer.apimachinery import JSONObject
-    from pyinformer.health import HealthServer
+    from pyinformer.objects import JSONObject
+    from pyinformer.operator import HealthServer
     from tests.tools.chromium import Browser
 
 _WAIT_MS = 60_000.0

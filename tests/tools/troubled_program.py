@@ -15,10 +15,10 @@ from pyinformer import (
     SharedInformerFactory,
 )
 from pyinformer.errors import ClusterUnavailableError
-from pyinformer.health import Health, HealthServer
 from pyinformer.leaderelection import LeaderElector
+from pyinformer.operator import Health, HealthServer
 from pyinformer.testing import APIServer, Fault
-from tests.informer.clusters import HURRIED, pod
+from tests.cache.informer.clusters import HURRIED, pod
 from tests.limiters import doubling
 from tests.waiting import until
 

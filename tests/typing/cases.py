@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, assert_never, reveal_type
 import msgspec
 
 from pyinformer import Controller, SharedInformer, create_or_update, retry_on_conflict
-from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
-from pyinformer.config import config_from_client
+from pyinformer.client import config_from_client
+from pyinformer.objects import Added, Deleted, KubeObject, ObjectMeta, Updated, View
 from pyinformer.operator import Owns, Watches
 
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import ApiClient, Configuration
 
     from pyinformer import Cluster, Operator, Request, Result, SharedInformerFactory
-    from pyinformer.apimachinery import Event, GroupVersionResource, ObjectKey
     from pyinformer.blocking import BlockingCluster, BlockingInformerFactory, Runner
+    from pyinformer.cache.store import Indexer, Lister
+    from pyinformer.objects import Event, GroupVersionResource, ObjectKey
     from pyinformer.operator import Listers
-    from pyinformer.store import Indexer, Lister
 
 
 class PodStatus(View):

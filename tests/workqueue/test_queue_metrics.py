@@ -7,9 +7,9 @@ import gc
 
 import pytest
 
-from pyinformer.metrics import MetricsRegistry
+from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.workqueue import LOW_PRIORITY, PriorityQueue, Queue
-from tests.metrics.reading import collected, histogram
+from tests.telemetry.metrics.reading import collected, histogram
 from tests.virtual_time import elapse, work
 
 LABELS = 'name="q",controller="q"'

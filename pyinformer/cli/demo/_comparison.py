@@ -9,7 +9,7 @@ import http.client
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from pyinformer.apimachinery import JSONObject, KubeObject, decoder_of, diff
+from pyinformer.objects import JSONObject, KubeObject, decoder_of, diff
 
 _REQUEST_TIMEOUT_SECONDS = 10.0
 _PATHS_NAMED = 3

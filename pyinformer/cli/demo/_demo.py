@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, KubeObject, compare_resource_versions
+from pyinformer.cache.informer import SharedInformer, SharedInformerFactory
 from pyinformer.cli._shutdown import shutdown_signals
 from pyinformer.cli.demo._comparison import differences, list_objects
 from pyinformer.cli.demo._driver import Driver, Steppable
@@ -34,9 +34,9 @@ from pyinformer.cli.demo._metrics import Frame, WatchedResource, format_size, rs
 from pyinformer.cli.demo._mirror import Mirror
 from pyinformer.cli.demo._screens import Screen, screen_for
 from pyinformer.cli.demo._world import DemoWorld
-from pyinformer.cluster import connect
+from pyinformer.client.cluster import connect
 from pyinformer.errors import InformerError
-from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.objects import Event, KubeObject, compare_resource_versions
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer

@@ -5,7 +5,7 @@ Every call returns a new dict.
 
 from __future__ import annotations
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 
 _IMAGE = "registry.example.com/{app}:v{version}"
 

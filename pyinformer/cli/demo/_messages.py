@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from pyinformer.apimachinery import Added, Event, Updated, View
+from pyinformer.objects import Added, Event, Updated, View
 
 _KEPT = 32  # objects per topic; more than the demo shows
 

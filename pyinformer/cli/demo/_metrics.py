@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+from pyinformer.cache.informer import SharedInformer
 from pyinformer.cli.demo._messages import EventLog
 from pyinformer.cli.demo._mirror import Mirror
-from pyinformer.informer import SharedInformer
 
 _RATE_WINDOW_SECONDS = 2.0
 _KIB = 1024

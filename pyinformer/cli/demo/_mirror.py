@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Generic, final
 
-from pyinformer.apimachinery import KubeObject, V
+from pyinformer.objects import KubeObject, V
 
 
 @final

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, final
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.cli.demo import _manifests
+from pyinformer.objects import JSONObject
 
 _APPS = {
     "shop": {"web": 40, "cart": 24, "checkout": 20},

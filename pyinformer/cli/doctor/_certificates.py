@@ -9,7 +9,7 @@ from typing import final
 
 import msgspec
 
-from pyinformer.apimachinery import decoder_of
+from pyinformer.objects import decoder_of
 
 _JWT_PARTS = 3
 

@@ -7,8 +7,8 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pyinformer.apimachinery import GroupVersionResource, ObjectCodec, has_compressor
 from pyinformer.errors import InvalidObjectError
+from pyinformer.objects import GroupVersionResource, ObjectCodec, has_compressor
 
 
 def memory_by_mode(

@@ -21,10 +21,10 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from pyinformer._clock import monotonic, wall_time
+from pyinformer._runtime.clock import monotonic, wall_time
+from pyinformer._runtime.tasks import run_in_daemon
 from pyinformer.cli.doctor._certificates import Certificate, certificate_of
-from pyinformer.tasks import run_in_daemon
-from pyinformer.transport import ClusterConfig, name_for_tls, request_url, with_zone_index
+from pyinformer.client.transport import ClusterConfig, name_for_tls, request_url, with_zone_index
 
 Step: TypeAlias = Literal["lookup", "connect", "tls", "request"]
 TLSFailure: TypeAlias = Literal[

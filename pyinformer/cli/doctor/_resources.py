@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import msgspec
 
-from pyinformer.apimachinery import FieldSelector, null_as_absent
+from pyinformer._runtime.tasks import loop_time
 from pyinformer.cli.doctor._facts import AT_ONCE_SECONDS, ResourceFacts, Right, WatchTimes
 from pyinformer.cli.doctor._memory import memory_by_mode
-from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError
-from pyinformer.tasks import loop_time
-from pyinformer.transport import (
+from pyinformer.client.transport import (
     BOOKMARK,
     ERROR,
     LineSplitter,
@@ -25,11 +23,13 @@ from pyinformer.transport import (
     read_error,
     read_frame_slowly,
 )
+from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError
+from pyinformer.objects import FieldSelector, null_as_absent
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import GroupVersionResource
-    from pyinformer.cluster import Cluster
-    from pyinformer.transport import Body
+    from pyinformer.client.cluster import Cluster
+    from pyinformer.client.transport import Body
+    from pyinformer.objects import GroupVersionResource
 
 _PAGE_SIZE: Final = 500  # as informers ask
 _SAMPLE_BYTES: Final = 32 << 20

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 import msgspec
 
-from pyinformer._clock import wall_time
-from pyinformer.apimachinery import null_as_absent
+from pyinformer._runtime.clock import wall_time
+from pyinformer._runtime.tasks import loop_time
 from pyinformer.cli.doctor._certificates import certificate_of, token_expiry
 from pyinformer.cli.doctor._facts import LoginFacts, RequestFailure, ServerFacts
 from pyinformer.cli.doctor._network import measure_network
 from pyinformer.cli.doctor._report import Report, ReportPart
 from pyinformer.cli.doctor._resources import ResourceChecks
 from pyinformer.cli.doctor._server_findings import resource_findings, server_findings
-from pyinformer.cluster import Cluster
+from pyinformer.client.cluster import Cluster
+from pyinformer.client.transport import (
+    NO_SERVER_BEHIND,
+    RenewingCredentials,
+    StaticCredentials,
+    TokenFileCredentials,
+    failure_reason,
+)
 from pyinformer.errors import (
     APIStatusError,
     ConfigurationError,
@@ -30,18 +37,11 @@ from pyinformer.errors import (
     TLSVerificationError,
     UnauthorizedError,
 )
-from pyinformer.tasks import loop_time
-from pyinformer.transport import (
-    NO_SERVER_BEHIND,
-    RenewingCredentials,
-    StaticCredentials,
-    TokenFileCredentials,
-    failure_reason,
-)
+from pyinformer.objects import null_as_absent
 
 if TYPE_CHECKING:
     from pyinformer.cli.objects import ServerAccess
-    from pyinformer.transport import ClusterConfig
+    from pyinformer.client.transport import ClusterConfig
 
 _NONE: Final = "none"
 _SAMPLES: Final = 3

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pyinformer.apimachinery import Access, roles_yaml
+from pyinformer.cache.reflector.history import is_built_in
+from pyinformer.objects import Access, roles_yaml
 from pyinformer.operator.diagnosis import THRESHOLDS as LIMITS
 from pyinformer.operator.diagnosis import (
     Diagnosis,
@@ -17,7 +18,6 @@ from pyinformer.operator.diagnosis import (
     trouble,
     warn,
 )
-from pyinformer.reflector.history import is_built_in
 
 if TYPE_CHECKING:
     from pyinformer.cli.doctor._certificates import Certificate

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pyinformer.apimachinery import decoder_of
+from pyinformer.client.transport import ClusterConfig, Connection
 from pyinformer.errors import (
     APIStatusError,
     ConfigurationError,
@@ -16,8 +16,8 @@ from pyinformer.errors import (
     NotFoundError,
     ProtocolError,
 )
+from pyinformer.objects import decoder_of
 from pyinformer.operator.diagnosis import is_status_page
-from pyinformer.transport import ClusterConfig, Connection
 
 _PATH: Final = "/status"
 _PATHS: Final = frozenset({"", "/", _PATH, "/debug", "/healthz", "/livez", "/readyz", "/metrics"})

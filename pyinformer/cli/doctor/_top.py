@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pyinformer._runtime.tasks import loop_time
 from pyinformer.cli._console import PipeConsole
 from pyinformer.cli._exit_status import OK
 from pyinformer.cli._shutdown import Shutdown, run, status_of_write_error
@@ -26,7 +27,6 @@ from pyinformer.cli.doctor._top_rows import ProgramState, Row, heading, rows_of
 from pyinformer.cli.output import takes_control_codes
 from pyinformer.errors import InformerError
 from pyinformer.operator.diagnosis import Severity
-from pyinformer.tasks import loop_time
 
 _STYLES: Final = {Severity.OK: "green", Severity.WARN: "yellow", Severity.TROUBLE: "bold red"}
 _DRAW_SECONDS: Final = 1.0  # how old a frame gets while a program does not answer

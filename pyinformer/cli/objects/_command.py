@@ -15,6 +15,7 @@ from typing import Any, Protocol, TextIO, final
 import anyio
 
 from pyinformer._printable import printable
+from pyinformer.cache.informer import SharedInformer
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE
 from pyinformer.cli._shutdown import Shutdown, run
 from pyinformer.cli.objects._session import (
@@ -27,7 +28,6 @@ from pyinformer.cli.objects._session import (
 )
 from pyinformer.cli.output import Layout, Output
 from pyinformer.errors import InformerError
-from pyinformer.informer import SharedInformer
 
 
 @final

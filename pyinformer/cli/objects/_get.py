@@ -13,17 +13,17 @@ from typing import Any, TypeAlias, final
 import anyio
 import msgspec
 
-from pyinformer._clock import wall_time
 from pyinformer._printable import printable, printable_json
-from pyinformer.apimachinery import KubeObject
+from pyinformer._runtime.clock import wall_time
+from pyinformer._runtime.tasks import WorkerThreads
+from pyinformer.cache.informer import SharedInformer
 from pyinformer.cli._exit_status import FAILED, OK
 from pyinformer.cli._shutdown import Shutdown
 from pyinformer.cli.objects._command import DisplayOptions
 from pyinformer.cli.objects._printer import in_chunks
 from pyinformer.cli.objects._session import Session
 from pyinformer.cli.output import Output, json_line, shown, table_of, yaml_document, yaml_item
-from pyinformer.informer import SharedInformer
-from pyinformer.tasks import WorkerThreads
+from pyinformer.objects import KubeObject
 
 Object: TypeAlias = KubeObject[Any]
 

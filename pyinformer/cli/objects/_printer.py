@@ -11,9 +11,9 @@ from typing import Any, Protocol, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, KubeObject
+from pyinformer._runtime.tasks import WorkerThreads
 from pyinformer.cli.output import Output
-from pyinformer.tasks import WorkerThreads
+from pyinformer.objects import Event, KubeObject
 
 _MOST_CHARACTERS = 1 << 16  # in one write
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final, final
 
 from pyinformer._printable import printable
-from pyinformer.informer import InformerStatus, NamespaceStatus
-from pyinformer.reflector import ReflectorState
+from pyinformer.cache.informer import InformerStatus, NamespaceStatus
+from pyinformer.cache.reflector import ReflectorState
 
 _FIRST_LINE_SECONDS: Final = 2.0  # faster steps are not reported
 _REFUSED: Final = frozenset({ReflectorState.FORBIDDEN, ReflectorState.FAILED})

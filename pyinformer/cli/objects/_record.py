@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, final
 import anyio
 
 from pyinformer._printable import printable
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.informer import Recording, SharedInformer
 from pyinformer.cli.objects._session import CommandError, Session
 from pyinformer.cli.output import Output
-from pyinformer.informer import Recording, SharedInformer
-from pyinformer.tasks import loop_time
 
 if TYPE_CHECKING:
-    from pyinformer.status import RecordingStatistics
+    from pyinformer.cache import RecordingStatistics
 
 _REPORT_SECONDS = 0.5
 

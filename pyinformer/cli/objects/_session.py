@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import GroupVersionResource, is_built_in_cluster_scoped
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.informer import SharedInformer, SharedInformerFactory, core_of
+from pyinformer.cache.reflector import ReflectorState
 from pyinformer.cli.objects._progress import (
     ProgressReporter,
     is_permanent_failure,
@@ -24,7 +26,8 @@ from pyinformer.cli.objects._progress import (
     reason_for,
 )
 from pyinformer.cli.output import Output
-from pyinformer.cluster import Cluster, connect
+from pyinformer.client.cluster import Cluster, connect
+from pyinformer.client.transport import ClusterConfig
 from pyinformer.errors import (
     InvalidArgumentError,
     ServerError,
@@ -33,13 +36,10 @@ from pyinformer.errors import (
     TransportError,
     UnknownResourceError,
 )
-from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
-from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import loop_time
-from pyinformer.transport import ClusterConfig
+from pyinformer.objects import GroupVersionResource, is_built_in_cluster_scoped
 
 if TYPE_CHECKING:
-    from pyinformer.cluster import APIResource
+    from pyinformer.client.cluster import APIResource
 
 _POLL_SECONDS: Final = 0.05
 # For the write in progress; the documentation promises one second in total.

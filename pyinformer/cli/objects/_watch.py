@@ -9,13 +9,13 @@ from typing import Any, final
 
 import anyio
 
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.informer import SharedInformer
 from pyinformer.cli._shutdown import Shutdown
 from pyinformer.cli.objects._command import DisplayOptions
 from pyinformer.cli.objects._printer import EventPrinter, Rendering
 from pyinformer.cli.objects._session import Session
 from pyinformer.cli.output import JsonRendering, Output, TextRendering
-from pyinformer.informer import SharedInformer
-from pyinformer.tasks import loop_time
 
 _REPORT_SECONDS = 0.5
 _POLL_SECONDS = 0.01

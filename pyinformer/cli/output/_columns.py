@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, final
 
 from msgspec import Raw, Struct, field
 
-from pyinformer.apimachinery import KubeObject
+from pyinformer.objects import KubeObject
 
 Cells: TypeAlias = tuple[str, ...]
 _Reader: TypeAlias = Callable[[KubeObject[Any]], Cells]

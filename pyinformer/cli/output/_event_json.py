@@ -14,7 +14,8 @@ from typing import Any, Final, final
 import msgspec
 
 from pyinformer._printable import printable_json, shortened
-from pyinformer.apimachinery import (
+from pyinformer.errors import InvalidObjectError
+from pyinformer.objects import (
     Added,
     Deleted,
     Event,
@@ -24,7 +25,6 @@ from pyinformer.apimachinery import (
     diff,
     redacted,
 )
-from pyinformer.errors import InvalidObjectError
 
 _MOST_PATHS: Final = 1000
 _PATH_LENGTH: Final = 1024

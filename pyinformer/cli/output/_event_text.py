@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, final
 
-from pyinformer._clock import wall_time
 from pyinformer._printable import printable, shortened
-from pyinformer.apimachinery import (
+from pyinformer._runtime.clock import wall_time
+from pyinformer.cli.output._output import Style
+from pyinformer.cli.output._table import Layout, facts_of, table_of
+from pyinformer.errors import InvalidObjectError
+from pyinformer.objects import (
     ABSENT,
     REDACTED,
     Added,
@@ -26,9 +29,6 @@ from pyinformer.apimachinery import (
     diff,
     redacted_change,
 )
-from pyinformer.cli.output._output import Style
-from pyinformer.cli.output._table import Layout, facts_of, table_of
-from pyinformer.errors import InvalidObjectError
 
 _INDENT: Final = " " * 10
 _MOST_PATHS, _MOST_PATHS_WIDE = 20, 1000

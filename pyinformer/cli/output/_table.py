@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, final
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import KubeObject
 from pyinformer.cli.output._columns import Cells, KindColumns, columns_of
 from pyinformer.errors import InvalidObjectError
+from pyinformer.objects import KubeObject
 
 Object: TypeAlias = KubeObject[Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pyinformer.apimachinery import decoder_of, dump_yaml, json_as_yaml
+from pyinformer.objects import decoder_of, dump_yaml, json_as_yaml
 
 _decode = decoder_of()
 

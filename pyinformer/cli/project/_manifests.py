@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pyinformer.apimachinery import dump_yaml_documents, yaml_scalar
 from pyinformer.cli.project._settings import LABEL, ManifestSettings, semantic_version
 from pyinformer.cli.project._templates import render
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import dump_yaml_documents, yaml_scalar
 from pyinformer.operator import Operator
 
 _HEADER: Final = (

@@ -9,9 +9,9 @@ import sys
 from dataclasses import dataclass
 from typing import Final, final
 
-from pyinformer.apimachinery import guess_plural
 from pyinformer.cli.project._settings import LABEL
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import guess_plural
 from pyinformer.testing.apiserver.resources import BUILT_IN
 
 _LABEL: Final = re.compile(LABEL)

@@ -5,4 +5,7 @@ Every fact in a report is measured on a running server, for both programs.
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from pyinformer.cli.scenes._registry import SCENES
+from pyinformer.cli.scenes._run import find, list_scenes, play
+
+__all__ = ["SCENES", "find", "list_scenes", "play"]

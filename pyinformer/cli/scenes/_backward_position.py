@@ -12,12 +12,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, final
 
-from pyinformer.apimachinery import KubeObject, decoder_of
+from pyinformer.cache.informer import SharedInformerFactory
 from pyinformer.cli.scenes._plain_informer import following_services
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
-from pyinformer.informer import SharedInformerFactory
+from pyinformer.objects import KubeObject, decoder_of
 
 _CLEAN_CLOSES = 3  # the old server repeats this without end; three times prove it
 _PATIENCE_SECONDS = 100.0

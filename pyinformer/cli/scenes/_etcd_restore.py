@@ -12,12 +12,12 @@ from typing import TypeAlias, final
 
 import anyio
 
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.informer import SharedInformerFactory
 from pyinformer.cli.scenes._plain_informer import following_services
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
-from pyinformer.informer import SharedInformerFactory
-from pyinformer.tasks import loop_time
 
 _IN_THE_BACKUP = 5
 _LOST = 60  # written after the backup; more than a real server writes at its start

@@ -16,13 +16,13 @@ from typing import TypeAlias, final
 import anyio
 from anyio.abc import TaskGroup
 
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.informer import SharedInformerFactory
 from pyinformer.cli.scenes._plain_informer import PlainInformer, services_api
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service
-from pyinformer.cluster import Cluster, ClusterPool
-from pyinformer.informer import SharedInformerFactory
-from pyinformer.tasks import loop_time
+from pyinformer.client.cluster import Cluster, ClusterPool
 
 _PAUSED = "paused"
 _HEALTHY = ("shop", "media")

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, final
 
-from pyinformer.apimachinery import KubeObject
-from pyinformer.audit import MutationDetector
+from pyinformer.cache.audit import MutationDetector
+from pyinformer.cache.informer import SharedInformerFactory
 from pyinformer.cli.scenes._plain_informer import following_services, services_api
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service
-from pyinformer.cluster import Cluster
-from pyinformer.informer import SharedInformerFactory
+from pyinformer.client.cluster import Cluster
+from pyinformer.objects import KubeObject
 
 _NAME = "shop"
 _WANTED = "endpointslices.example.com/managed-by"

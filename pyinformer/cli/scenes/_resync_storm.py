@@ -16,16 +16,16 @@ from typing import Any, Protocol, final
 
 import anyio
 
-from pyinformer.apimachinery import JSONObject, KubeObject
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.informer import SharedInformer, SharedInformerFactory
 from pyinformer.cli.scenes._plain_informer import PlainInformer, services_api
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
-from pyinformer.cluster import Cluster
+from pyinformer.client.cluster import Cluster
 from pyinformer.controller import Controller, ControllerOptions
-from pyinformer.informer import SharedInformer, SharedInformerFactory
-from pyinformer.sources import Request
-from pyinformer.tasks import loop_time
+from pyinformer.controller.sources import Request
+from pyinformer.objects import JSONObject, KubeObject
 
 _SERVICES = 150
 _CHANGES = 5

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pyinformer._clock import monotonic
+from pyinformer._runtime.clock import monotonic
 from pyinformer.cli.scenes._registry import SCENES
 from pyinformer.cli.scenes._report import SceneReport
 from pyinformer.cli.scenes._scene import Scene, SceneResult

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from pyinformer._logging import logger_named
-from pyinformer.apimachinery import JSONObject
+from pyinformer._runtime.loggers import logger_named
 from pyinformer.cli.scenes._proxy import Proxy, Upstream, run_proxy
-from pyinformer.cluster import Cluster, connect
-from pyinformer.transport import ClusterConfig
+from pyinformer.client.cluster import Cluster, connect
+from pyinformer.client.transport import ClusterConfig
+from pyinformer.objects import JSONObject
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
@@ -166,6 +166,6 @@ class _LogCounter(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count a line, except those of the watchdog: the plain program shares the loop."""
-        if record.name == "pyinformer.tasks":
+        if record.name == "pyinformer.telemetry":
             return
         self.lines[f"{record.levelname} {record.getMessage()}"] += 1

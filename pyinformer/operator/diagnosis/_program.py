@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, final
 
-from pyinformer.informer import counted as _counted
+from pyinformer.cache.informer import counted as _counted
 from pyinformer.operator._status_pages import SCHEMA
 from pyinformer.operator.diagnosis._diagnosis import (
     Diagnosis,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, final
 
-from pyinformer._clock import monotonic
-from pyinformer.apimachinery import JSONObject, check_iterable
+from pyinformer._runtime.clock import monotonic
 from pyinformer.errors import ConflictError, InformerError, KubeAPIServerError, NotFoundError
+from pyinformer.objects import JSONObject, check_iterable
 from pyinformer.testing._polling import poll
 
 _R = TypeVar("_R")

@@ -16,8 +16,8 @@ from typing import Final, Literal, Self, TypeAlias, final
 
 import anyio
 
-from pyinformer.apimachinery import check_seconds
 from pyinformer.errors import LifecycleError
+from pyinformer.objects import check_seconds
 from pyinformer.testing._listening import serve_connections
 from pyinformer.testing.faults._loop_thread import LoopThread
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from pyinformer.apimachinery import check_integer, check_seconds
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import check_integer, check_seconds
 from pyinformer.testing._listening import serve_connections
 from pyinformer.testing._tls import kubeconfig_text, write_private
 from pyinformer.testing.apiserver.requests import FaultScript, RequestRecord

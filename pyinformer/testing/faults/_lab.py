@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import final
 
-from pyinformer._clock import monotonic
+from pyinformer._runtime.clock import monotonic
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing.faults._catalogue import CATALOGUE, Kind, Part, Parts, Program, Servers
 from pyinformer.testing.faults._changing_facts import ChangingFacts

@@ -14,8 +14,8 @@ from typing import TypeVar, final
 
 import anyio
 
+from pyinformer._runtime.tasks import run_on_asyncio
 from pyinformer.errors import LifecycleError
-from pyinformer.tasks import run_on_asyncio
 
 _COMMAND_SECONDS = 30.0
 

@@ -21,8 +21,10 @@ import aiohttp
 import yarl
 from aiohttp import web
 
-from pyinformer._clock import monotonic
 from pyinformer._printable import printable
+from pyinformer._runtime.clock import monotonic
+from pyinformer.client.transport import ClusterConfig, send_once
+from pyinformer.client.transport.connector import AbortingConnector
 from pyinformer.testing._tls import server_context
 from pyinformer.testing.apiserver.requests import (
     Failure,
@@ -33,8 +35,6 @@ from pyinformer.testing.apiserver.requests import (
     parse_route,
 )
 from pyinformer.testing.apiserver.server import Response, ResponseCut, ServerThread, cut_transport
-from pyinformer.transport import ClusterConfig, send_once
-from pyinformer.transport.connector import AbortingConnector
 
 _OF_ONE_CONNECTION: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "te", "upgrade"}

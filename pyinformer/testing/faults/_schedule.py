@@ -10,8 +10,8 @@ from typing import Final, Self, final
 
 import msgspec
 
-from pyinformer.apimachinery import check_seconds
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import check_seconds
 from pyinformer.testing.faults._catalogue import CATALOGUE, Kind, Part
 from pyinformer.testing.histories import FaultRecord, read_history
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 
 _OUTSIDE: Final = frozenset({"apiVersion", "kind", "metadata"})
 _MADE_ON_READING: Final = frozenset({"managedFields", "resourceVersion", "selfLink"})

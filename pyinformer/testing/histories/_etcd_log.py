@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, decoder_of, split_api_version
+from pyinformer.objects import JSONObject, decoder_of, split_api_version
 from pyinformer.testing.apiserver.requests import Failure, json_of
 from pyinformer.testing.histories._digests import digest_of, status_digests
 from pyinformer.testing.histories._records import TruthRecord

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, check_seconds, decoder_of
 from pyinformer.errors import KubeAPIServerError, LifecycleError
+from pyinformer.objects import JSONObject, check_seconds, decoder_of
 from pyinformer.testing.histories._etcd_log import EtcdLog, KeyValue, WatchEvent
 from pyinformer.testing.histories._history import History
 from pyinformer.testing.histories._records import RestoredRecord

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.testing.histories._digests import digest_of
 from pyinformer.testing.histories._etcd_log import resource_name
 from pyinformer.testing.histories._history import History
@@ -22,9 +22,9 @@ from pyinformer.testing.histories._records import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.audit import AuditReport
-    from pyinformer.informer import SharedInformer
-    from pyinformer.store import IndexFunction
+    from pyinformer.cache.audit import AuditReport
+    from pyinformer.cache.informer import SharedInformer
+    from pyinformer.cache.store import IndexFunction
 
 Claim: TypeAlias = Callable[[], "float | None"]
 """Returns the age that something promises now, in seconds; None if it promises none."""

@@ -13,9 +13,9 @@ from typing import Self, TypeVar, final
 
 import msgspec
 
-from pyinformer._clock import monotonic
-from pyinformer.apimachinery import decoder_of
+from pyinformer._runtime.clock import monotonic
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import decoder_of
 from pyinformer.testing.histories._records import UNSTAMPED, Record
 
 _R = TypeVar("_R", bound=Record)

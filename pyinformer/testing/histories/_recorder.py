@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 import anyio
 from anyio import to_thread
 
-from pyinformer.apimachinery import check_seconds, object_key
+from pyinformer._runtime.tasks import Host, Startable, is_asynchronous
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.tasks import Host, Startable, is_asynchronous
+from pyinformer.objects import check_seconds, object_key
 from pyinformer.testing.histories._digests import status_digests
 from pyinformer.testing.histories._etcd_log import resource_name
 from pyinformer.testing.histories._follower import Claim, Follower, version_of
@@ -35,11 +35,11 @@ from pyinformer.testing.histories._truth import ScopedTruth, Truth
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from pyinformer.apimachinery import JSONObject, KubeObject
+    from pyinformer.cache.informer import SharedInformer
+    from pyinformer.cache.store import IndexFunction
     from pyinformer.controller import Reconcile
-    from pyinformer.informer import SharedInformer
-    from pyinformer.sources import Request
-    from pyinformer.store import IndexFunction
+    from pyinformer.controller.sources import Request
+    from pyinformer.objects import JSONObject, KubeObject
 
 _INTERVAL_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 0.05

@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, final
 
-from pyinformer.apimachinery import JSONObject, decoder_of
+from pyinformer.objects import JSONObject, decoder_of
 from pyinformer.testing.histories._digests import digest_of, status_digests
 from pyinformer.testing.histories._etcd_log import resource_name
 from pyinformer.testing.histories._history import History

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from msgspec import Struct, structs
 
-from pyinformer.apimachinery import FieldSelector, LabelSelector
+from pyinformer.objects import FieldSelector, LabelSelector
 from pyinformer.testing.histories._records import RestoredRecord, TruthRecord, Version
 
 if TYPE_CHECKING:

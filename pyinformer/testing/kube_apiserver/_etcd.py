@@ -17,8 +17,8 @@ from typing import Final, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, decoder_of
 from pyinformer.errors import KubeAPIServerError
+from pyinformer.objects import JSONObject, decoder_of
 from pyinformer.testing._polling import poll
 from pyinformer.testing.kube_apiserver._build import KubeBinaries
 from pyinformer.testing.kube_apiserver._processes import ProcessGroup, ServerProgram

@@ -14,18 +14,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, final
 
-from pyinformer.apimachinery import (
-    JSONObject,
-    check_integer,
-    check_iterable,
-    check_seconds,
-    check_type,
-)
 from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
     KubeAPIServerError,
     LifecycleError,
+)
+from pyinformer.objects import (
+    JSONObject,
+    check_integer,
+    check_iterable,
+    check_seconds,
+    check_type,
 )
 from pyinformer.testing._polling import poll
 from pyinformer.testing._tls import kubeconfig_text, write_private

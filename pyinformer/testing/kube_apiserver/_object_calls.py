@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from pyinformer.apimachinery import JSONObject, JSONValue, split_api_version
 from pyinformer.errors import (
     APIStatusError,
     ConflictError,
@@ -21,6 +20,7 @@ from pyinformer.errors import (
     KubeAPIServerError,
     NotFoundError,
 )
+from pyinformer.objects import JSONObject, JSONValue, split_api_version
 from pyinformer.testing._polling import poll
 
 _SERVED_TIMEOUT_SECONDS: Final = 30.0  # a new custom resource is served after about a second

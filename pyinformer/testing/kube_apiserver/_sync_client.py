@@ -16,9 +16,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from pyinformer._clock import monotonic
-from pyinformer.apimachinery import JSONObject, decoder_of
+from pyinformer._runtime.clock import monotonic
 from pyinformer.errors import APIStatusError, ProtocolError, TransportError, status_error_class
+from pyinformer.objects import JSONObject, decoder_of
 from pyinformer.testing.kube_apiserver._object_calls import ObjectCalls, objects_of
 
 _HOST: Final = "127.0.0.1"

@@ -16,12 +16,12 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack, final
 
-from pyinformer.apimachinery import V
-from pyinformer.cluster import Cluster
+from pyinformer.cache.informer import KeepingOptions, SharedInformer, check_option_names, core_of
+from pyinformer.cache.recording import Header, read_recording
+from pyinformer.cache.reflector import ReflectorOptions
+from pyinformer.client.cluster import Cluster
 from pyinformer.errors import LifecycleError
-from pyinformer.informer import KeepingOptions, SharedInformer, check_option_names, core_of
-from pyinformer.recording import Header, read_recording
-from pyinformer.reflector import ReflectorOptions
+from pyinformer.objects import V
 from pyinformer.testing.replays._replay_connection import ReplayConnection
 from pyinformer.testing.replays._script import Relist, Script
 from pyinformer.testing.world import VirtualLoop, busy_handlers

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, final
 
+from pyinformer.cache.recording import error_from
+from pyinformer.client.transport import Body, ClusterConfig, Query, status_error_from_object
 from pyinformer.errors import InformerError, LifecycleError, ReplayDivergedError
-from pyinformer.recording import error_from
 from pyinformer.testing.replays._script import Exchange, Kind, Refusal, Relist, Script
-from pyinformer.transport import Body, ClusterConfig, Query, status_error_from_object
 
 _SERVER: Final = "http://replay.invalid"  # a name that no resolver can find
 _REFUSED_SECONDS: Final = 1.0  # a request that is repeated at once would stop virtual time

@@ -14,7 +14,7 @@ from typing import Final, final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from pyinformer.recording import Entry, RecordedError, RecordedFile
+from pyinformer.cache.recording import Entry, RecordedError, RecordedFile
 
 _SHORT_SECONDS: Final = 10.0  # a watch that ends so soon only checks another one
 _NEAR_SECONDS: Final = 15.0  # of equal requests, one that was recorded much later is not meant

@@ -16,12 +16,12 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import decoder_of
+from pyinformer._runtime.tasks import UserTasks
+from pyinformer.client.transport import Body, ClusterConfig, Query, check_guard, status_error
 from pyinformer.errors import APIStatusError, LifecycleError, RequestTimeoutError, TransportError
-from pyinformer.tasks import UserTasks
+from pyinformer.objects import decoder_of
 from pyinformer.testing.apiserver.handler import HandlerCall, RequestHandler
 from pyinformer.testing.apiserver.requests import Failure, Fault, scripted_failure
-from pyinformer.transport import Body, ClusterConfig, Query, check_guard, status_error
 
 NAME_HEADER: Final = "x-created-name"
 """The header under which the record of a create has the name of the object."""

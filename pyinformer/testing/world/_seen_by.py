@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import msgspec
 from msgspec import structs
 
-from pyinformer.apimachinery import (
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import (
     Added,
     Deleted,
     Event,
@@ -22,13 +23,12 @@ from pyinformer.apimachinery import (
     ObjectCodec,
     Updated,
 )
-from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from pyinformer.cluster import Cluster
+    from pyinformer.cache.informer import SharedInformer
+    from pyinformer.client.cluster import Cluster
     from pyinformer.controller import Controller
-    from pyinformer.informer import SharedInformer
-    from pyinformer.sources import Reason, Request
+    from pyinformer.controller.sources import Reason, Request
 
 Seen: TypeAlias = "tuple[SharedInformer[Any], Event[Any]]"
 """An event, and the informer that delivers it."""

@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar, TypeVarTuple, final
 
-from pyinformer._clock import monotonic
+from pyinformer._runtime.clock import monotonic
 
 _NANOSECOND = 1e-9
 _T = TypeVar("_T")

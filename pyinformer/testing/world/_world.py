@@ -15,8 +15,11 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
-from pyinformer._clock import monotonic
-from pyinformer.apimachinery import (
+from pyinformer._runtime.clock import monotonic
+from pyinformer.cache.informer import SharedInformerFactory
+from pyinformer.client.cluster import Cluster, WriteOptions
+from pyinformer.errors import InvalidArgumentError, LifecycleError
+from pyinformer.objects import (
     JSONObject,
     KubeObject,
     check_iterable,
@@ -24,9 +27,6 @@ from pyinformer.apimachinery import (
     check_type,
     guess_plural,
 )
-from pyinformer.cluster import Cluster, WriteOptions
-from pyinformer.errors import InvalidArgumentError, LifecycleError
-from pyinformer.informer import SharedInformerFactory
 from pyinformer.testing import _clock
 from pyinformer.testing.apiserver.access import Access
 from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI, RequestHandler
@@ -41,9 +41,9 @@ from pyinformer.testing.world._world_thread import WorldThread
 from pyinformer.testing.world._write_log import WriteLog, WriteRecord, verb_of
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import Event
     from pyinformer.controller import Controller, Outcome
-    from pyinformer.sources import Request
+    from pyinformer.controller.sources import Request
+    from pyinformer.objects import Event
     from pyinformer.testing.apiserver.resources import ResourceType
 
 _T = TypeVar("_T")

@@ -15,17 +15,17 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
-from pyinformer._clock import monotonic, pause
+from pyinformer._runtime.clock import monotonic, pause
+from pyinformer.cache.informer import core_of, wait_for_cache_sync
 from pyinformer.errors import InvalidArgumentError, LifecycleError, NotFoundError
-from pyinformer.informer import core_of, wait_for_cache_sync
 from pyinformer.testing.world._virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pyinformer.apimachinery import Event, KubeObject
-    from pyinformer.cluster import Cluster
-    from pyinformer.informer import SharedInformer
+    from pyinformer.cache.informer import SharedInformer
+    from pyinformer.client.cluster import Cluster
+    from pyinformer.objects import Event, KubeObject
     from pyinformer.testing.world._memory_connection import MemoryConnection
 
 _T = TypeVar("_T")

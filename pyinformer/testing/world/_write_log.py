@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, decoder_of, object_key, redacted
+from pyinformer.objects import JSONObject, decoder_of, object_key, redacted
 from pyinformer.testing.apiserver.handler import HandlerCall
 from pyinformer.testing.apiserver.requests import RequestRecord, parse_route
 

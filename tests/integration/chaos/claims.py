@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyinformer.health import Health, HealthOptions
-from pyinformer.reflector import ReflectorState
+from pyinformer.cache.reflector import ReflectorState
+from pyinformer.operator import Health, HealthOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyinformer import Cluster, KubeObject, Request, SharedInformerFactory
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from tests.integration.chaos.recording import Record
 
 GROUPS = 40

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyinformer
 from pyinformer.cache import ReflectorOptions
+from pyinformer.client.transport import StaticCredentials
 from pyinformer.errors import InformerError
-from pyinformer.health import Health, HealthOptions
+from pyinformer.operator import Health, HealthOptions
 from pyinformer.testing import FaultProxy
-from pyinformer.transport import StaticCredentials
 from tests.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pyinformer.apimachinery import JSONObject
-    from pyinformer.informer import InformerStatus
+    from pyinformer.cache.informer import InformerStatus
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import EtcdRelay, KubeAPIServer
     from pyinformer.testing.histories import Recorder
 
@@ -174,7 +174,7 @@ class Subject:
     ) -> None:
         """Make the program, which the scene starts by `follow`."""
         stack.enter_context(self.proxy)
-        config = pyinformer.config.ClusterConfig(
+        config = pyinformer.client.ClusterConfig(
             server=self.proxy.url,
             ca_file=str(self.proxy.ca_file),
             credentials=StaticCredentials.bearer(self.proxy.token or ""),

@@ -25,9 +25,9 @@ import anyio
 import msgspec
 
 import pyinformer
-from pyinformer.config import ClusterConfig
+from pyinformer.client import ClusterConfig
+from pyinformer.client.transport import TokenFileCredentials
 from pyinformer.testing.histories import History, Recorder, read_history
-from pyinformer.transport import TokenFileCredentials
 from tests.integration.chaos.controllers import Copies, Groups, Statuses
 from tests.integration.chaos.electors import Electors
 from tests.integration.chaos.readers import Readers
@@ -302,5 +302,5 @@ class Program:
 if __name__ == "__main__":
     given = msgspec.json.decode(sys.argv[1], type=Settings)
     logging.basicConfig(filename=given.log, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("pyinformer.reflector").setLevel(logging.DEBUG)  # how ages were proven
+    logging.getLogger("pyinformer.cache.reflector").setLevel(logging.DEBUG)  # how ages were proven
     asyncio.run(_main(given))

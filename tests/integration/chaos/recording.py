@@ -14,14 +14,14 @@ from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from pyinformer.apimachinery import older
+from pyinformer.objects import older
 from tests.integration.chaos.claims import ready_claims
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from pyinformer import KubeObject, Lister, Reconcile, Request, SharedInformer
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing.histories import Recorder
 
 _Place = tuple[str, str]

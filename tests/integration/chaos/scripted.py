@@ -16,18 +16,18 @@ import anyio
 
 import pyinformer
 from pyinformer import CacheNotSyncedError, StaleCacheError
-from pyinformer.config import ClusterConfig
+from pyinformer.client import ClusterConfig
+from pyinformer.client.transport import StaticCredentials
 from pyinformer.errors import WaitTimeoutError
 from pyinformer.testing import FaultLab, FaultProxy, TimedFault
 from pyinformer.testing.histories import EtcdTruth, History, Recorder, RestoredRecord
-from pyinformer.transport import StaticCredentials
 from tests.integration.chaos.controllers import INDEXES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer import KubeObject, Request, SharedInformer
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
 
 KEPT = 8

@@ -51,7 +51,7 @@ from tests.waiting import poll
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
 
 WRITERS = 4

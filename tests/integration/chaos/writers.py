@@ -18,7 +18,7 @@ from tests.integration.chaos.controllers import GROUPS, WIDGETS, config_map
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyinformer.apimachinery import JSONObject
+    from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer, KubeAPIServer
 
 

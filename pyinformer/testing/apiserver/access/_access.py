@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyinformer.apimachinery import FieldSelector, JSONObject, check_iterable, check_type
 from pyinformer.errors import InvalidSelectorError
+from pyinformer.objects import FieldSelector, JSONObject, check_iterable, check_type
 from pyinformer.testing.apiserver.access import _rbac
 from pyinformer.testing.apiserver.access._rbac import (
     ANONYMOUS,

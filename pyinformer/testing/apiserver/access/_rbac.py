@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 
 GROUP: Final = "rbac.authorization.k8s.io"
 AUTHENTICATED: Final = "system:authenticated"

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.access._access import Access, Caller, Token
 from pyinformer.testing.apiserver.access._rbac import (
     ANONYMOUS,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, split_api_version
 from pyinformer.errors import ConflictError, InvalidArgumentError
+from pyinformer.objects import JSONObject, split_api_version
 from pyinformer.testing import _clock
 from pyinformer.testing.apiserver.patches import merge_patch_edit
 from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures

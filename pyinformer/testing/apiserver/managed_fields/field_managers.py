@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import field_sets, structure
 from pyinformer.testing.apiserver.managed_fields.field_sets import Path
 from pyinformer.testing.apiserver.resources import Shape

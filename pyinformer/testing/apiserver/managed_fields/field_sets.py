@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
+from pyinformer.objects import JSONObject, JSONValue, decoder_of
 
 Path: TypeAlias = tuple[str, ...]
 Paths: TypeAlias = frozenset[Path]

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import field_sets
 from pyinformer.testing.apiserver.managed_fields.field_sets import Path
 from pyinformer.testing.apiserver.resources import Shape, identity_of

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue, YAMLError, decoder_of, load_yaml
+from pyinformer.objects import JSONObject, JSONValue, YAMLError, decoder_of, load_yaml
 from pyinformer.testing.apiserver.patches._json_patch import PatchError, json_patch
 from pyinformer.testing.apiserver.patches._strategic_merge import strategic_merge
 from pyinformer.testing.apiserver.requests import Failure

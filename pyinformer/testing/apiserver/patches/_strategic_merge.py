@@ -9,7 +9,7 @@ Source:
 
 from __future__ import annotations
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import BuiltInShape
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, decoder_of
+from pyinformer.objects import JSONObject, decoder_of
 from pyinformer.testing.apiserver.requests import Failure, ListOptions
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import HistoryExpiredError, Record, Selection, Storage

@@ -12,7 +12,7 @@ from typing import Final, Protocol, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.reads._listing import (
     Page,
     list_metadata,

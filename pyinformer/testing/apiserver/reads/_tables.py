@@ -18,7 +18,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import go_json
 

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import anyio
 import msgspec
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.reads._representations import Representation
 from pyinformer.testing.apiserver.requests import (
     Failure,

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, decoder_of
+from pyinformer.objects import JSONObject, decoder_of
 
 Edit: TypeAlias = Literal[
     "no-bookmarks",

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from pyinformer.apimachinery import check_number, check_type
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import check_number, check_type
 from pyinformer.testing.apiserver.requests._edits import Edit
 from pyinformer.testing.apiserver.requests._request_log import RequestRecord
 from pyinformer.testing.apiserver.requests.failures import Failure

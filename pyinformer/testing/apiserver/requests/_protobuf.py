@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
+from pyinformer.objects import JSONObject, JSONValue, decoder_of
 from pyinformer.testing.apiserver.requests.failures import Failure
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import APIStatusError, status_error_class
+from pyinformer.objects import JSONObject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.resources._discovery import (
     groups_of,
     subresource_kind,

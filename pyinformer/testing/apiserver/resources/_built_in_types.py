@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 
 GO_TYPE: Final = "x-go-type"
 """The member of a schema that has its Go type, such as `int32` or `v1.Container`."""

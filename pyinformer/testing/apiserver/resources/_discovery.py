@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.resources._resource_types import ResourceType
 
 _HEALTH: Final = ("readyz", "livez", "healthz")

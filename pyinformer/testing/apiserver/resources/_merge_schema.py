@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 
 _NAME = ("name",)
 _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.resources._resource_types import ResourceType
 
 _PROTOBUF_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

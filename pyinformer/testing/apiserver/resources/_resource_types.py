@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from pyinformer.apimachinery import JSONObject, split_api_version
+from pyinformer.objects import JSONObject, split_api_version
 from pyinformer.testing.apiserver.resources._built_in_types import built_in_schema
 from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, SchemaShape, Shape
 from pyinformer.testing.apiserver.resources._names import (

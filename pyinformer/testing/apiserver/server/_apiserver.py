@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, final
 
-from pyinformer._clock import monotonic
-from pyinformer.apimachinery import check_integer, check_iterable, check_seconds, check_type
+from pyinformer._runtime.clock import monotonic
 from pyinformer.errors import ConflictError, InvalidArgumentError, LifecycleError
+from pyinformer.objects import check_integer, check_iterable, check_seconds, check_type
 from pyinformer.testing import _clock
 from pyinformer.testing._tls import kubeconfig_text, server_context, write_private
 from pyinformer.testing.apiserver.access import (

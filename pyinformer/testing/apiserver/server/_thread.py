@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from pyinformer._runtime.tasks import run_on_asyncio
 from pyinformer.errors import LifecycleError
-from pyinformer.tasks import run_on_asyncio
 from pyinformer.testing._listening import close_listener
 from pyinformer.testing.apiserver.server._responses import cut_transport
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias, final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._changes import StoredChange
 from pyinformer.testing.apiserver.storage._storage import SavedState, Storage

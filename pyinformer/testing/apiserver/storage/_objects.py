@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
+from pyinformer.objects import JSONObject, JSONValue, decoder_of
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import ResourceType
 

@@ -1,6 +1,6 @@
 """Selections: a namespace, a label selector and a field selector, compiled to a predicate.
 
-`pyinformer.apimachinery` parses the selectors, so server and client share one grammar. Which
+`pyinformer.objects` parses the selectors, so server and client share one grammar. Which
 fields a resource offers is decided here, as in a real server.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from pyinformer.apimachinery import FieldSelector, LabelSelector
 from pyinformer.errors import InvalidSelectorError
+from pyinformer.objects import FieldSelector, LabelSelector
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._objects import Record

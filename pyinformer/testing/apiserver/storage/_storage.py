@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._changes import BookmarkChange, StoredChange, Subscription
 from pyinformer.testing.apiserver.storage._objects import Record, make_record, read_again

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of, split_api_version
+from pyinformer.objects import JSONObject, JSONValue, decoder_of, split_api_version
 from pyinformer.testing.apiserver.managed_fields import field_managers, field_sets, structure
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.resources import ResourceType
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.writes._immutable_fields import (

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import (
     GO_TYPE,

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
 from pyinformer.testing.apiserver.writes import _definitions, _workload_defaults
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject, JSONValue, re2_problem, schema_causes
-from pyinformer.apimachinery import SchemaCause as Cause
+from pyinformer.objects import JSONObject, JSONValue, re2_problem, schema_causes
+from pyinformer.objects import SchemaCause as Cause
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.resources import ResourceType
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.requests import WriteParameters
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import Record, Storage, key_of

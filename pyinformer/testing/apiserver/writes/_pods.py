@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject, LabelSelector
+from pyinformer.objects import JSONObject, LabelSelector
 from pyinformer.testing.apiserver.requests import Failure, failures
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})

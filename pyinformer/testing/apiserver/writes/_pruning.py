@@ -14,7 +14,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.resources import BUILT_IN, ResourceType
 
 _WITHOUT_STATUS: Final = frozenset(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import Managed, field_managers
 from pyinformer.testing.apiserver.requests import Failure, failures, parse_revision
 from pyinformer.testing.apiserver.resources import ResourceType

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.patches import Edit
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths

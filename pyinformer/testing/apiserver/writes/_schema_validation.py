@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue, SchemaCause, schema_causes
+from pyinformer.objects import JSONObject, JSONValue, SchemaCause, schema_causes
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.resources import ResourceType
 

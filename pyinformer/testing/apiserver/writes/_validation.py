@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import Record, go_json

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 _CONTAINER: Final[JSONObject] = {

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.patches import (
     APPLY,
     Edit,

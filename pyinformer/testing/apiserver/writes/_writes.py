@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import Author, Managed, field_managers, field_sets
 from pyinformer.testing.apiserver.patches import Edit
 from pyinformer.testing.apiserver.requests import WriteParameters, failures

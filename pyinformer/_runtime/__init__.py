@@ -1,0 +1,1 @@
+"""What all rooms run on: the clock, tasks and threads of the event loop, loggers, late imports."""

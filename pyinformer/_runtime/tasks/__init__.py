@@ -1,0 +1,101 @@
+"""Tasks and threads: hosts for our own tasks, plain tasks and threads for user code, a watchdog."""
+
+from pyinformer._runtime.tasks._failures import (
+    FailureLog,
+    LogExceptions,
+    causes_text,
+    check_log_exceptions,
+    error_text,
+    refusal_text,
+    repeats_text,
+    trace_text,
+)
+from pyinformer._runtime.tasks._functions import (
+    check_callable,
+    check_plain,
+    checked_by,
+    is_asynchronous,
+    name_of,
+    place_of,
+    refuse_awaitable,
+)
+from pyinformer._runtime.tasks._host import (
+    Closable,
+    Host,
+    Startable,
+    close_on_exit,
+    start_from_anywhere,
+    start_in,
+)
+from pyinformer._runtime.tasks._imports import check_not_imported, imported_only
+from pyinformer._runtime.tasks._loop_owner import LoopOwner
+from pyinformer._runtime.tasks._loop_time import loop_time
+from pyinformer._runtime.tasks._runner import means_off, program_runner, run_on_asyncio
+from pyinformer._runtime.tasks._signals import SignalListener, on_sigusr1
+from pyinformer._runtime.tasks._throttle import Throttle
+from pyinformer._runtime.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
+from pyinformer._runtime.tasks._token_bucket import TokenBucket
+from pyinformer._runtime.tasks._turn import Turn
+from pyinformer._runtime.tasks._user_tasks import (
+    DEFAULT_GRACE_SECONDS,
+    UserCodeTask,
+    UserTask,
+    UserTasks,
+    begin_user_code,
+    cancel_for_good,
+    ends_task,
+    run_shielded,
+    wait_shielded,
+)
+from pyinformer._runtime.tasks._worker_threads import WorkerThreads, released_time, run_in_daemon
+
+__all__ = [
+    "BUDGET_SECONDS",
+    "DEFAULT_GRACE_SECONDS",
+    "Closable",
+    "FailureLog",
+    "Host",
+    "LogExceptions",
+    "LoopOwner",
+    "SignalListener",
+    "Startable",
+    "Throttle",
+    "TimeBudget",
+    "TokenBucket",
+    "Turn",
+    "UserCodeTask",
+    "UserTask",
+    "UserTasks",
+    "WorkerThreads",
+    "begin_user_code",
+    "cancel_for_good",
+    "causes_text",
+    "check_callable",
+    "check_log_exceptions",
+    "check_not_imported",
+    "check_plain",
+    "checked_by",
+    "close_on_exit",
+    "ends_task",
+    "error_text",
+    "imported_only",
+    "is_asynchronous",
+    "loop_time",
+    "means_off",
+    "name_of",
+    "on_sigusr1",
+    "place_of",
+    "program_runner",
+    "refusal_text",
+    "refuse_awaitable",
+    "released_time",
+    "repeats_text",
+    "run_in_daemon",
+    "run_on_asyncio",
+    "run_shielded",
+    "spread",
+    "start_from_anywhere",
+    "start_in",
+    "trace_text",
+    "wait_shielded",
+]

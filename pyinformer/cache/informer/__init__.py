@@ -1,0 +1,104 @@
+"""Station 5: assemble the other stations into informers, and call handlers."""
+
+from typing import TYPE_CHECKING
+
+from pyinformer._runtime.late_names import late_getattr
+from pyinformer.cache.informer._cache_sync import (
+    wait_for_cache_sync,
+    wait_until_controllers_can_begin,
+)
+from pyinformer.cache.informer._catch_up import catch_up
+from pyinformer.cache.informer._core import core_of
+from pyinformer.cache.informer._explain import Explanation
+from pyinformer.cache.informer._factory import SharedInformerFactory, status_in_steps
+from pyinformer.cache.informer._key_waits import Predicate
+from pyinformer.cache.informer._settings import (
+    DEFAULT_MAX_BYTES,
+    InformerOptions,
+    InformerSettings,
+    KeepingOptions,
+    Memory,
+    QueueKind,
+    Scope,
+    SharingKind,
+    check_option_names,
+    checked_namespaces,
+)
+from pyinformer.cache.informer._shared_informer import SharedInformer
+from pyinformer.cache.informer._state_changes import StateChange
+from pyinformer.cache.informer._status import (
+    FactoryStatus,
+    InformerStatus,
+    NamespaceStatus,
+    counted,
+)
+from pyinformer.cache.informer._store_sink import StoreSink, make_sink
+from pyinformer.cache.informer.delivery import (
+    Delivery,
+    EventFunction,
+    EventStream,
+    Handler,
+    HandlerStatus,
+    ObjectFunction,
+    Receiver,
+    Registration,
+    ResourceEventHandler,
+    UpdateFunction,
+    in_thread,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.cache.informer._recording import Recording
+
+# What few programs use loads when they do.
+_HOMES = {
+    "Recording": "_recording",
+}
+
+__all__ = [
+    "DEFAULT_MAX_BYTES",
+    "Delivery",
+    "EventFunction",
+    "EventStream",
+    "Explanation",
+    "FactoryStatus",
+    "Handler",
+    "HandlerStatus",
+    "InformerOptions",
+    "InformerSettings",
+    "InformerStatus",
+    "KeepingOptions",
+    "Memory",
+    "NamespaceStatus",
+    "ObjectFunction",
+    "Predicate",
+    "QueueKind",
+    "Receiver",
+    "Recording",
+    "Registration",
+    "ResourceEventHandler",
+    "Scope",
+    "SharedInformer",
+    "SharedInformerFactory",
+    "SharingKind",
+    "StateChange",
+    "StoreSink",
+    "UpdateFunction",
+    "catch_up",
+    "check_option_names",
+    "checked_namespaces",
+    "core_of",
+    "counted",
+    "in_thread",
+    "make_sink",
+    "status_in_steps",
+    "wait_for_cache_sync",
+    "wait_until_controllers_can_begin",
+]
+
+if not TYPE_CHECKING:  # or type checkers would accept any name
+    __getattr__ = late_getattr(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

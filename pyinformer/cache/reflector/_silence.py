@@ -1,0 +1,294 @@
+"""Streams that fall silent before bookmarks are due: does the server have events for them?
+
+A second watch at a stream's position shows at once what the stream has not delivered; an HTTP/1.1
+server cannot be probed on the stream itself. The reflectors of one cluster connection share the
+answer: there is at most one such check in 30 s, and none while nothing suggests a stall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+from msgspec import Struct
+
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.reflector._currency import reaches
+from pyinformer.client.transport import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    MODIFIED,
+    LineSplitter,
+    read_bookmark,
+    read_frame,
+)
+from pyinformer.errors import APIStatusError, InformerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.client.transport import ListWatch
+
+_SOON_SECONDS: Final = 0.01  # is now, whatever the rounding of times
+_OPEN_SECONDS: Final = 2.5
+_LOOK_SECONDS: Final = 1.0  # a server sends missed events before anything else
+_BOOKMARK_SECONDS: Final = 3.0  # a watch cache sends a bookmark two seconds before the end
+_END_SECONDS: Final = 2.5  # after its timeout a watch should have ended
+_CONFIRM_SECONDS: Final = 1.0  # an event of this moment reaches both streams
+_MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
+
+
+class SilenceFinding(enum.Enum):
+    """The outcome of a check of a silent stream."""
+
+    NOTHING = "nothing"
+    STALLED = "a second watch delivered events that the first had not"
+    STILL = "watches do not follow what lists show"
+
+
+@final
+class IdleTimer:
+    """Calls back once when nothing has progressed for a time, at next to no cost for progress.
+
+    Args:
+        idle_seconds: the time without progress.
+        on_idle: called once, on the loop, when it is over.
+        grace: returns how many more seconds are allowed now.
+    """
+
+    __slots__ = ("_grace", "_idle_seconds", "_loop", "_on_idle", "_timer", "progressed_at")
+
+    def __init__(
+        self,
+        idle_seconds: float,
+        on_idle: Callable[[], None],
+        *,
+        grace: Callable[[], float] = float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._idle_seconds = idle_seconds
+        self._on_idle = on_idle
+        self._grace = grace
+        self.progressed_at: float = self._loop.time()
+        """When the stream progressed last; setting it is all that progress costs."""
+        self._timer = self._loop.call_later(idle_seconds, self._check)
+
+    def cancel(self) -> None:
+        """Cancel the callback."""
+        self._timer.cancel()
+
+    def _check(self) -> None:
+        idle_seconds = self._idle_seconds + self._grace()
+        left = self.progressed_at + idle_seconds - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._check)
+        else:
+            self._on_idle()
+
+
+@final
+class StreamProgress(Struct, frozen=True):
+    """What a stream has delivered so far."""
+
+    events: int
+    """The number of changes."""
+    bookmarks: int
+    position: str
+    unfinished_bytes: int
+    """How much of a line without an end yet."""
+
+
+@final
+class SilenceMonitor:
+    """The silent streams of one cluster connection, and the outcome of the latest check.
+
+    Args:
+        check_seconds: how long a stream is silent before it is checked, and the least time between
+            two checks.
+    """
+
+    def __init__(self, check_seconds: float) -> None:
+        self.check_seconds = check_seconds
+        self._streams: set[IdleTimer] = set()
+        self._checked_at = self._found_at = float("-inf")
+        self._finding = SilenceFinding.NOTHING
+        self._found = anyio.Event()
+        self.checks: int = 0
+        """How many checks there were."""
+
+    def join(self, stream: IdleTimer) -> Callable[[], None]:
+        """Add a stream; return the function that removes it."""
+        self._streams.add(stream)
+        return lambda: self._streams.discard(stream)
+
+    def latest(self, now: float) -> SilenceFinding:
+        """Return the latest finding while it is recent; it holds for all silent streams."""
+        return (
+            self._finding if now - self._found_at <= self.check_seconds else SilenceFinding.NOTHING
+        )
+
+    def seconds_until_check(self, now: float, *, was_busy: bool) -> float:
+        """Return in how many seconds a silent stream may be checked.
+
+        Args:
+            now: the loop's time.
+            was_busy: it has delivered changes after its last check. If not, its silence means
+                nothing unless all streams of the connection are as silent.
+        """
+        due_at = self._checked_at + self.check_seconds
+        if not was_busy:
+            progressed_at = max((stream.progressed_at for stream in self._streams), default=now)
+            due_at = max(due_at, progressed_at + self.check_seconds)
+        return max(0.0, due_at - now)
+
+    def begin_check(self, now: float) -> None:
+        """Record that a check of a stream begins."""
+        self._checked_at = now
+        self.checks += 1
+
+    def found(self, finding: SilenceFinding, now: float) -> None:
+        """Record the outcome of a check, and wake the reflectors of other silent streams."""
+        if finding is SilenceFinding.NOTHING:
+            return
+        self._finding, self._found_at = finding, now
+        self._found.set()
+        self._found = anyio.Event()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a time, or until a check has found something.
+
+        Cancellation:
+            Safe.
+        """
+        with anyio.move_on_after(seconds):
+            await self._found.wait()
+
+
+async def until_doubtful(
+    silence: SilenceMonitor,
+    stream: IdleTimer,
+    list_watch: ListWatch,
+    progress: Callable[[], StreamProgress],
+) -> SilenceFinding:
+    """Wait until a stream is known to be stalled.
+
+    Args:
+        silence: the silent streams of the connection.
+        stream: when the stream delivered something last.
+        list_watch: the resource and the scope.
+        progress: returns what the stream has delivered so far.
+
+    Cancellation:
+        Safe; a second watch is closed.
+    """
+    now = loop_time
+    checked_events = progress().events
+    while True:
+        left_seconds = stream.progressed_at + silence.check_seconds - now()
+        if left_seconds > _SOON_SECONDS:
+            await anyio.sleep(left_seconds)
+            continue
+        finding = silence.latest(now())
+        if finding is not SilenceFinding.NOTHING:
+            return finding
+        events = progress().events
+        was_busy = events > checked_events
+        seconds = silence.seconds_until_check(now(), was_busy=was_busy)
+        if seconds > _SOON_SECONDS:
+            await silence.wait(seconds)
+            continue
+        checked_events = events
+        silence.begin_check(now())
+        silence.found(await check_stream(list_watch, progress), now())
+
+
+async def check_stream(
+    list_watch: ListWatch, progress: Callable[[], StreamProgress]
+) -> SilenceFinding:
+    """Open a second watch at a stream's position, and compare what both deliver.
+
+    Nothing but an event that the stream lacks is held against it.
+
+    Args:
+        list_watch: the resource and the scope.
+        progress: returns what the stream has delivered so far.
+
+    Cancellation:
+        Safe; the second watch is closed.
+    """
+    before = progress()
+    # That new connections fail says nothing about one that is open: names may not be resolved, a
+    # gateway may have no place left, a firewall may let nothing new through.
+    if await look_at(list_watch, before.position) is not Look.NEWS:
+        return SilenceFinding.NOTHING
+    await anyio.sleep(_CONFIRM_SECONDS)
+    return SilenceFinding.STALLED if progress() == before else SilenceFinding.NOTHING
+
+
+class Look(enum.Enum):
+    """What a short second watch has shown."""
+
+    NEWS = "it began with an event"
+    CURRENT = "it had no event up to the version that was asked about"
+    UNKNOWN = "it was refused, or brought neither"
+    UNANSWERED = "it was not answered"
+
+
+async def look_at(
+    list_watch: ListWatch, position: str, version: str = "", *, same_server: bool = False
+) -> Look:
+    """Return what a second watch at a position shows: what it begins with is sent at once.
+
+    Silence shows nothing: without a watch cache a server is silent, too, while its etcd is. Only
+    a bookmark proves that there was no event before it. An event without a line end is one, whole
+    or cut off: a server may put line ends between events.
+
+    Args:
+        list_watch: the resource and the scope.
+        position: where it begins.
+        version: wait for a bookmark of this version, or a later one.
+        same_server: have the server of the list just before answer it, whose watch cache the list
+            has brought up to date.
+
+    Cancellation:
+        Safe; the watch is closed.
+    """
+    found: list[Look] = []
+
+    def on_line(data: bytes | bytearray, start: int, end: int) -> None:
+        """Record an event; an ERROR shows nothing."""
+        kind, source, begin, stop = read_frame(data, start, end)
+        if kind != BOOKMARK:
+            found.append(Look.NEWS if kind in {ADDED, MODIFIED, DELETED} else Look.UNKNOWN)
+        elif version and reaches(read_bookmark(source, begin, stop).resource_version, version):
+            found.append(Look.CURRENT)
+
+    splitter = LineSplitter(
+        on_line,
+        max_line_bytes=_MAX_LINE_BYTES,
+        what=f"watch {list_watch.resource}",
+        on_oversized=lambda _head, _size: found.append(Look.NEWS),
+    )
+    seconds = _BOOKMARK_SECONDS if version else _LOOK_SECONDS
+    look = Look.UNANSWERED
+    try:
+        with anyio.move_on_after(_OPEN_SECONDS) as scope:
+            async with list_watch.watch(
+                resource_version=position,
+                timeout_seconds=seconds,
+                same_server=same_server,
+            ) as body:
+                look = Look.UNKNOWN
+                scope.deadline = loop_time() + seconds + _END_SECONDS
+                while not found and (chunk := await body.read()):
+                    splitter.feed(chunk)
+                if not found and splitter.finish():
+                    found.append(Look.NEWS)
+    except APIStatusError:
+        look = Look.UNKNOWN
+    except InformerError:
+        pass  # it may have begun with an event
+    return found[0] if found else look

@@ -1,0 +1,71 @@
+"""One API server as a program uses it: finding it, reading and writing objects, discovery."""
+
+from pyinformer.client.cluster._bodies import Body
+from pyinformer.client.cluster._cluster import (
+    Cluster,
+    Propagation,
+    check_cluster,
+    claim_loop,
+    state_of,
+)
+from pyinformer.client.cluster._connect import connect
+from pyinformer.client.cluster._discovery import Discovery
+from pyinformer.client.cluster._field_manager import writing_as
+from pyinformer.client.cluster._log_stream import LogStream
+from pyinformer.client.cluster._managed_fields import upgrade_managed_fields
+from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
+from pyinformer.client.cluster._pool import ClusterPool, ClusterPoolOptions
+from pyinformer.client.cluster._pooled_cluster import PooledClusterStatus
+from pyinformer.client.cluster._targets import Parent, head_of
+from pyinformer.client.cluster._throttled_requests import WriteOptions, WriteStatistics
+from pyinformer.client.cluster._upserts import (
+    Upserted,
+    check_attempt,
+    create_or_update,
+    pause_after_conflict,
+    retry_on_conflict,
+)
+from pyinformer.client.cluster._write_context import (
+    CURRENT_CALLER,
+    CURRENT_WRITER,
+    begin_call,
+    context_without_writer,
+)
+from pyinformer.client.cluster._write_observer import WriteObserver
+from pyinformer.client.cluster._write_path import FieldValidation
+from pyinformer.client.transport import APIResource
+
+__all__ = [
+    "CURRENT_CALLER",
+    "CURRENT_WRITER",
+    "APIResource",
+    "Body",
+    "Cluster",
+    "ClusterPool",
+    "ClusterPoolOptions",
+    "Discovery",
+    "FieldValidation",
+    "LogStream",
+    "ObjectList",
+    "Parent",
+    "PooledClusterStatus",
+    "Propagation",
+    "Upserted",
+    "VersionMatch",
+    "WriteObserver",
+    "WriteOptions",
+    "WriteStatistics",
+    "begin_call",
+    "check_attempt",
+    "check_cluster",
+    "claim_loop",
+    "connect",
+    "context_without_writer",
+    "create_or_update",
+    "head_of",
+    "pause_after_conflict",
+    "retry_on_conflict",
+    "state_of",
+    "upgrade_managed_fields",
+    "writing_as",
+]

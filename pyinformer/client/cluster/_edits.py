@@ -1,0 +1,125 @@
+"""The merge patch for an object that the caller has edited, as a dict or in a model.
+
+A patch has only what was edited. Edits that the server would ignore or misunderstand are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, cast
+
+from pyinformer.client.cluster._bodies import (
+    TOO_DEEP,
+    Body,
+    body_of,
+    encode_body,
+    is_model,
+    whole_body_of,
+)
+from pyinformer.client.cluster._conditions import StatusChange
+from pyinformer.client.cluster._patches import carry_over, joined_patch, merge_patch, object_patch
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError
+from pyinformer.objects import JSONObject, KubeObject
+
+_WHOLE: Final = {"apiVersion", "kind", "metadata"}
+_IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
+_UID: Final = ("metadata", "uid")
+
+
+@contextmanager
+def _within_the_limit(argument: str) -> Iterator[None]:
+    """Refuse edits that are compared one field in another until the stack ends."""
+    try:
+        yield
+    except RecursionError as error:
+        raise InvalidArgumentError(argument, TOO_DEEP) from error
+
+
+def patch_of(before: KubeObject[object], edited: Body) -> JSONObject:
+    """Return the patch for an edited object.
+
+    Args:
+        before: the object as it was.
+        edited: the whole object, edited: as a dict or in a model.
+
+    Raises:
+        InvalidObjectError: the object does not fit the model.
+        InvalidArgumentError: the edited object is another one, or a dict that is not its copy; or
+            elements of a list that the model does not fully know cannot be distinguished.
+        InvalidTypeError: `edited` is not an object.
+    """
+    whole = before.to_dict()
+    with _within_the_limit("edited"):
+        after = _edited(before, whole, edited)
+    for path in _IDENTITY:
+        if not _at(after, path) and _at(whole, path):
+            reason = f"has no {'.'.join(path)}: pass the whole object with the edits in it"
+            raise InvalidArgumentError("edited", reason)
+        if _at(after, path) != _at(whole, path):
+            reason = (
+                f"{'.'.join(path)} cannot be changed: it would be another object than {before!r}"
+            )
+            raise InvalidArgumentError("edited", reason)
+    if _at(whole, _UID) and not _at(after, _UID):
+        reason = (
+            "has no metadata.uid, so it is not the object with edits in it, and what it lacks would"
+            " be removed: edit obj.to_dict(), or pass a model itself"
+        )
+        raise InvalidArgumentError("edited", reason)
+    with _within_the_limit("edited"):
+        return object_patch(whole, after)
+
+
+def status_change_of(
+    before: KubeObject[object], status: Body, *, known: JSONObject | None = None
+) -> StatusChange:
+    """Return what is new in a status, whether or not the current one fits the model.
+
+    Args:
+        before: the object as its caller knows it.
+        status: the new status: all of it as a dict, or what a model knows of it.
+        known: the status of `before` with what the caller has written since; None if that is
+            nothing. What is new beside either is sent.
+
+    Raises:
+        InvalidArgumentError: it is a whole object; or elements of a list cannot be distinguished.
+        InvalidTypeError: `status` is not a status.
+    """
+    if isinstance(status, KubeObject) or (isinstance(status, Mapping) and status.keys() >= _WHOLE):
+        raise InvalidArgumentError("status", "must be the new status, not a whole object")
+    found = before.to_dict().get("status")
+    seen: JSONObject = found if isinstance(found, dict) else {}
+    whole = seen if known is None else known
+    image = KubeObject(before.key, before.metadata, None, encode_body(whole), before.gvk)
+    with _within_the_limit("status"):
+        try:
+            after = _edited(image, whole, status, argument="status", level=2)
+        except InvalidObjectError:  # there is none yet, or one of an older version of the model
+            after = {**whole, **body_of(status, "status", level=2)}
+        patch = merge_patch(whole, after)
+        if known is not None:
+            patch = joined_patch(merge_patch(seen, after), patch)
+        whole_patch: JSONObject = {"status": patch} if patch else {}
+        return StatusChange.of(whole_patch, {"status": seen}, {"status": whole})
+
+
+def _edited(
+    before: KubeObject[object],
+    whole: JSONObject,
+    edited: Body,
+    argument: str = "edited",
+    level: int = 1,
+) -> JSONObject:
+    if not is_model(edited):
+        return body_of(edited, argument, level=level)
+    after = whole_body_of(edited, argument, level=level)  # refuses what is not a model
+    seen = whole_body_of(before.as_type(type(edited)), argument, level=level)
+    return cast("JSONObject", carry_over(whole, seen, after))  # of objects it makes an object
+
+
+def _at(body: JSONObject, path: tuple[str, ...]) -> object:
+    value: object = body
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value or None

@@ -1,0 +1,77 @@
+"""What the other folders need of a connection to an API server.
+
+`Connection` goes over HTTP; the test kit's connections answer in memory.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, runtime_checkable
+
+from pyinformer.client.transport.config import ClusterConfig
+from pyinformer.client.transport.http import Body, Query
+
+
+class ConnectionProtocol(Protocol):
+    """A connection to one API server."""
+
+    @property
+    def config(self) -> ClusterConfig:
+        """How the server is reached."""
+        ...
+
+    def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+        accept: str = "",
+        same_server: bool = False,
+    ) -> AbstractAsyncContextManager[Body]:
+        """Open a GET whose body is read as it arrives; see Connection.stream."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send a request and return the body of its response; see Connection.request.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections; open streams fail.
+
+        Cancellation:
+            Shielded, and bounded.
+        """
+        ...
+
+
+@runtime_checkable
+class NetworkConnection(Protocol):
+    """A connection over a network: its server may be away for a while, and its requests wait."""
+
+    async def probe(self, timeout_seconds: float) -> bool:
+        """Return whether the server itself, not a load balancer, answers; see Connection.probe.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        ...
+
+    def describe_pending(self, path: str) -> str:
+        """Return what the oldest request for a path waits for; see Connection.describe_pending."""
+        ...

@@ -1,0 +1,22 @@
+"""The protocol of a tracing system: spans of reconciles and of the requests that they send.
+
+Nothing is traced by default, and nothing is global: a program passes its tracing system to
+`connect`, to an `Operator` or to a `Controller`. `pyinformer.telemetry.opentelemetry` has one.
+"""
+
+from pyinformer.telemetry.tracing._current_reconcile import TRACED_BY as TRACED_BY
+from pyinformer.telemetry.tracing._current_reconcile import outside_reconcile as outside_reconcile
+from pyinformer.telemetry.tracing._fence import FencedSpan as FencedSpan
+from pyinformer.telemetry.tracing._fence import FencedTracing as FencedTracing
+from pyinformer.telemetry.tracing._protocol import (
+    Attributes,
+    AttributeValue,
+    Span,
+    SpanError,
+    Tracing,
+    WrittenVersion,
+)
+from pyinformer.telemetry.tracing._request_span import CURRENT_REQUEST as CURRENT_REQUEST
+from pyinformer.telemetry.tracing._request_span import RequestSpan as RequestSpan
+
+__all__ = ["AttributeValue", "Attributes", "Span", "SpanError", "Tracing", "WrittenVersion"]

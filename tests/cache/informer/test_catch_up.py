@@ -1,0 +1,195 @@
+"""Catching up: the cache has reached everything that the server has, and nothing older is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pyinformer.cache.informer import SharedInformer, SharedInformerFactory, catch_up, core_of
+from pyinformer.cache.reflector import ReflectorOptions
+from pyinformer.errors import StaleCacheError
+from pyinformer.testing import World
+from tests.leaderelection.electing import Line
+from tests.waiting import pause
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World in virtual time with two config maps."""
+    with World([_map("a"), _map("b")], virtual_time=True) as world:
+        yield world
+
+
+def _map(name: str, value: str = "1") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}}
+
+
+def _hold_watches(world: World, *, held: bool) -> None:
+    """Hold watches back as `world.stale_caches` does, on the loop of the World."""
+    world._connection.hold(held=held)
+
+
+async def _with_held_watch(world: World, informer: SharedInformer) -> None:
+    await informer.start()
+    await informer.wait_for_cache_sync()
+    _hold_watches(world, held=True)
+
+
+async def _seen_after(world: World, informer: SharedInformer, **options: Any) -> None:
+    """Check that it waits as long as the watch is held back, and no longer."""
+    waiting = asyncio.create_task(catch_up(informer, timeout_seconds=60, **options))
+    await pause(20)
+    assert not waiting.done()
+    _hold_watches(world, held=False)
+    await waiting
+
+
+def test_a_cache_that_is_current_has_caught_up_at_once(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        await catch_up(informer, timeout_seconds=1)
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("change", ["create", "update", "delete", "recreate"])
+def test_every_kind_of_change_is_waited_for(world: World, change: str) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await _with_held_watch(world, informer)
+        cluster = _another_process(world)
+        if change == "create":
+            await cluster.create(_map("c"))
+        elif change == "update":
+            await cluster.replace(_map("a", "2"))
+        else:
+            await cluster.delete("v1", "configmaps", "default/a")
+            if change == "recreate":
+                await cluster.create(_map("a", "3"))
+        await _seen_after(world, informer)
+        found = {obj.key: obj.at("data.v", str) for obj in informer.lister.list()}
+        expected = {
+            "create": {"default/a": "1", "default/b": "1", "default/c": "1"},
+            "update": {"default/a": "2", "default/b": "1"},
+            "delete": {"default/b": "1"},
+            "recreate": {"default/a": "3", "default/b": "1"},
+        }
+        assert found == expected[change]
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_a_version_that_a_selector_hides_ends_in_a_list(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps", label_selector="app=x")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        hidden = await _another_process(world).create(_map("c"))
+        version = hidden.metadata.resource_version
+        await catch_up(informer, resource_version=version, timeout_seconds=5)
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_a_known_version_is_waited_for_without_a_list(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        made = await _another_process(world).create(_map("c"))
+        await catch_up(informer, resource_version=made.metadata.resource_version, timeout_seconds=5)
+        assert informer.lister.get("default/c") is not None
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_a_cache_that_does_not_catch_up_in_time_is_an_error(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await _with_held_watch(world, informer)
+        await _another_process(world).create(_map("c"))
+        with pytest.raises(StaleCacheError, match="everything that the server has"):
+            await catch_up(informer, timeout_seconds=10)
+        _hold_watches(world, held=False)
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_without_an_order_a_list_that_was_sent_before_proves_nothing(world: World) -> None:
+    async def scenario() -> None:
+        cluster = _another_process(world)
+        line = cluster.connection
+        factory = SharedInformerFactory(cluster, options=ReflectorOptions(order="opaque"))
+        informer = factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        line.holds_new = True
+        core_of(informer).caches.all[0].reflector.request_relist("a test")
+        await pause(5)  # the server has answered
+        await world.cluster.create(_map("c"))
+        waiting = asyncio.create_task(catch_up(informer, timeout_seconds=60))
+        await pause(5)
+        line.hold("configmaps", held=False)
+        await pause(5)
+        assert not waiting.done()
+        line.hold("configmaps", held=False)
+        assert await waiting == ""
+        assert informer.lister.get("default/c") is not None
+        await factory.aclose()
+
+    world.run(scenario)
+
+
+def test_catching_up_returns_the_position_of_the_namespace_that_is_ahead(world: World) -> None:
+    async def scenario() -> None:
+        cluster = _another_process(world)
+        informer = world.factory.informer("v1", "configmaps", namespaces=["default", "shop"])
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        made = await cluster.create(_map("c"))
+        found = await catch_up(informer, timeout_seconds=60)
+        assert found == made.metadata.resource_version
+        assert informer.observed_resource_version != found  # the other namespace was quiet
+        known = await catch_up(informer, resource_version="1", timeout_seconds=60)
+        assert known == "1"
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_cancelled_while_waiting_it_leaves_nothing(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await _with_held_watch(world, informer)
+        await _another_process(world).create(_map("c"))
+        waiting = asyncio.create_task(catch_up(informer, timeout_seconds=60))
+        await pause(1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        _hold_watches(world, held=False)
+        await catch_up(informer, timeout_seconds=60)
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def _another_process(world: World) -> Any:
+    from pyinformer.client.cluster import Cluster, WriteOptions
+
+    return Cluster(
+        world.cluster.config,
+        write_options=WriteOptions(writes_per_second=None, retry_limit=0),
+        connection=Line(world.cluster.connection),
+    )

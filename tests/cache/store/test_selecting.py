@@ -1,0 +1,65 @@
+"""Selecting among many objects: each record of labels is asked about once, if that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from pyinformer.cache.store._selecting import select
+from pyinformer.objects import KubeObject, Labels, LabelSelector
+from tests.pods import make
+
+COUNT = 10_000
+
+
+def labelled(number: int, labels: Labels) -> KubeObject:
+    """Return an object with these labels."""
+    obj = make(f"ns/p{number}")
+    return msgspec.structs.replace(
+        obj, metadata=msgspec.structs.replace(obj.metadata, labels=labels)
+    )
+
+
+def labels_of(number: int, workloads: int) -> dict[str, str]:
+    """Return the labels of the number-th of so many workloads."""
+    return {"workload": f"w{number % workloads}", "tier": "abcd"[number % 4]}
+
+
+class Asked:
+    """A predicate that counts its calls."""
+
+    def __init__(self, selector: str) -> None:
+        self._matches = LabelSelector.parse(selector).matches
+        self.times = 0
+
+    def __call__(self, labels: Mapping[str, str]) -> bool:
+        self.times += 1
+        return self._matches(labels)
+
+
+@pytest.mark.parametrize("selector", ["tier=b", "workload=w7", "tier in (a,c),workload!=w4"])
+@pytest.mark.parametrize("workloads", [1, 20, 600, COUNT])
+def test_selected_objects_are_the_matching_ones_in_order(selector: str, workloads: int) -> None:
+    shared = [Labels.of(labels_of(number, workloads)) for number in range(workloads)]
+    objects = [labelled(number, shared[number % workloads]) for number in range(COUNT)]
+    matches = LabelSelector.parse(selector).matches
+    wanted = [obj for obj in objects if matches(dict(obj.metadata.labels))]
+    assert wanted or workloads == 1
+    assert select(objects, matches) == wanted
+
+
+def test_shared_labels_are_matched_once() -> None:
+    shared = [Labels.of(labels_of(number, 600)) for number in range(600)]
+    objects = [labelled(number, shared[number % 600]) for number in range(COUNT)]
+    asked = Asked("tier=b")
+    select(objects, asked)
+    assert asked.times == 600
+
+
+def test_distinct_labels_are_matched_one_by_one() -> None:
+    objects = [labelled(n, Labels.of({"pod": str(n)})) for n in range(COUNT)]
+    asked = Asked("pod=7")
+    assert [obj.key for obj in select(objects, asked)] == ["ns/p7"]
+    assert asked.times == COUNT

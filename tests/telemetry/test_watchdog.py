@@ -1,0 +1,358 @@
+"""The watchdog logs what blocks the loop, where, and for how long. On the real clock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer._runtime.tasks import UserTasks
+from pyinformer.cache.informer import Handler
+from pyinformer.cache.informer.delivery import Listener
+from pyinformer.objects import Added, Event
+from pyinformer.telemetry import Watchdog, WatchdogStatistics
+from pyinformer.telemetry.metrics import NO_METRICS, MetricsRegistry
+from tests.pods import make
+from tests.telemetry.metrics.reading import collected
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Reports(logging.Handler):
+    """Keeps log records; a thread can wait for a number of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+        self.condition = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the record."""
+        with self.condition:
+            self.records.append(record)
+            self.condition.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        """Block until there are so many records."""
+        with self.condition:
+            assert self.condition.wait_for(lambda: len(self.records) >= count, timeout=100.0)
+
+
+@pytest.fixture
+def reports() -> Iterator[Reports]:
+    """Collect the records of pyinformer's loggers."""
+    logger, reports = logging.getLogger("pyinformer.telemetry"), Reports()
+    logger.addHandler(reports)
+    yield reports
+    logger.removeHandler(reports)
+
+
+def impatient() -> Watchdog:
+    """Make a watchdog with short intervals."""
+    return Watchdog(limit_seconds=0.05, ping_seconds=0.01)
+
+
+class Pings:
+    """Counts what other threads ask of the running loop, and what it has answered."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = self.answered = 0
+        loop = asyncio.get_running_loop()
+        self._call = loop.call_soon_threadsafe
+        monkeypatch.setattr(loop, "call_soon_threadsafe", self._ask)
+
+    def _ask(self, callback: Callable[..., object], *arguments: object) -> asyncio.Handle:
+        def answer() -> None:
+            callback(*arguments)
+            self.answered += 1
+
+        handle = self._call(answer)
+        self.asked += 1
+        return handle
+
+
+def threads() -> list[threading.Thread]:
+    """Return the threads of watchdogs."""
+    return [each for each in threading.enumerate() if each.name == "pyinformer watchdog"]
+
+
+async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) -> None:
+    watchdog = impatient()
+    back = asyncio.Event()
+    during: list[WatchdogStatistics] = []
+
+    def blocking_handler(event: Event) -> None:
+        watchdog.start_nowait()  # here, since a busy machine may block the loop before
+        reports.wait_for(1)  # blocks until the watchdog has noticed
+        during.append(watchdog.statistics())
+        back.set()
+
+    listener: Listener = Listener(Handler.of(blocking_handler), tasks=UserTasks(), informer="pods")
+    listener.start_nowait()
+    listener.put_nowait(Added(make("default/a")))
+    await back.wait()
+    await asyncio.to_thread(reports.wait_for, 2)
+    watchdog.stop_nowait()
+    await listener.aclose()
+
+    blocked, returned = (record.getMessage() for record in reports.records[:2])
+    assert "the event loop has been blocked for 0.1 s by handler " in blocked
+    assert "blocking_handler of pods, at " in blocked
+    assert "test_watchdog.py:" in blocked
+    assert "the event loop continues after " in returned
+    assert {record.levelno for record in reports.records} == {logging.WARNING}
+    assert during[0].blocked == 1
+    assert during[0].last_culprit is not None
+    assert "blocking_handler" in during[0].last_culprit
+    assert watchdog.statistics().longest_seconds >= 0.05
+
+
+async def test_a_lasting_block_is_reported_while_it_lasts(reports: Reports) -> None:
+    watchdog = impatient()
+    watchdog.start_nowait()
+    reports.wait_for(1)  # blocks this loop until the watchdog has noticed
+    during = watchdog.statistics().blocked_seconds
+    await asyncio.to_thread(reports.wait_for, 2)
+    watchdog.stop_nowait()
+    assert during >= 0.05
+    assert watchdog.statistics().blocked_seconds == 0.0
+
+
+async def test_two_watchdogs_of_one_loop_report_a_block_once(reports: Reports) -> None:
+    """A factory and a controller each have a watchdog: both count, one logs."""
+    factory, controller = impatient(), impatient()
+    for watchdog in (factory, controller):
+        watchdog.start_nowait()
+    try:
+        block = threading.Event()
+        while not (factory.statistics().blocked and controller.statistics().blocked):
+            block.wait(0.2)
+    finally:
+        factory.stop_nowait()
+        controller.stop_nowait()
+    spoken = [record for record in reports.records if "has been blocked" in record.msg]
+    assert len(spoken) == factory.statistics().blocked == controller.statistics().blocked
+
+
+async def test_a_callback_outside_of_tasks_is_called_that(reports: Reports) -> None:
+    watchdog = impatient()
+
+    def block() -> None:
+        watchdog.start_nowait()
+        reports.wait_for(1)
+
+    asyncio.get_running_loop().call_soon(block)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    watchdog.stop_nowait()
+
+    assert "by a callback outside of any task, at " in reports.records[0].getMessage()
+
+
+async def test_a_responsive_loop_is_not_reported(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pings = Pings(monkeypatch)
+    watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.01)
+    watchdog.start_nowait()
+    watchdog.start_nowait()
+    assert len(threads()) == 1
+
+    while not pings.answered:  # an Event would let the loop wait
+        sum(range(500_000))
+        await asyncio.sleep(0)
+    watchdog.stop_nowait()
+    watchdog.stop_nowait()
+
+    assert reports.records == []
+    assert watchdog.statistics().blocked == 0
+
+
+class Looks(threading.Event):
+    """The event that stops a watchdog, which waits for it before each look at the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, enough: Callable[[], None]) -> None:
+        super().__init__()
+        self._loop = loop
+        self._enough = enough
+        self._without_ping = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Report the hundredth look in a row that did not ping the loop."""
+        self._without_ping += 1
+        if self._without_ping == 100:
+            self._loop.call_soon_threadsafe(self._enough)
+        return super().wait(timeout)
+
+    def pinged(self) -> None:
+        """Begin to count again."""
+        self._without_ping = 0
+
+
+class Answer(threading.Event):
+    """The event of a loop's answer, which is cleared before each ping."""
+
+    def __init__(self, pinged: Callable[[], None]) -> None:
+        super().__init__()
+        self._pinged = pinged
+
+    def clear(self) -> None:
+        """Report the ping."""
+        self._pinged()
+        super().clear()
+
+
+async def test_a_loop_that_waits_for_its_sockets_is_not_pinged() -> None:
+    watchdog, enough = Watchdog(limit_seconds=3600.0, ping_seconds=0.001), asyncio.Event()
+    looks = Looks(asyncio.get_running_loop(), enough.set)
+    watchdog._stopping = looks
+    watchdog._answered = Answer(looks.pinged)
+    watchdog.start_nowait()
+    await asyncio.wait_for(enough.wait(), 60)
+    watchdog.stop_nowait()
+
+
+async def test_constructing_starts_no_thread() -> None:
+    watchdog = Watchdog()
+
+    assert threads() == []
+    watchdog.stop_nowait()
+
+
+async def test_stopping_joins_the_thread_at_once_between_checks() -> None:
+    watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=3600.0)
+    watchdog.start_nowait()
+
+    assert len(threads()) == 1
+
+    watchdog.stop_nowait()
+
+    assert threads() == []
+
+
+async def test_stopping_joins_the_thread_at_once_while_it_waits_for_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pings = Pings(monkeypatch)
+    watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.0)
+    watchdog.start_nowait()
+    while not pings.asked:
+        pass
+
+    watchdog.stop_nowait()
+
+    assert watchdog.statistics().blocked == 0
+
+
+def test_a_closed_loop_ends_the_thread() -> None:
+    watchdog, started = impatient(), list[threading.Thread]()
+
+    async def main() -> None:
+        watchdog.start_nowait()
+        started.extend(threads())
+
+    asyncio.run(main())
+
+    (thread,) = started
+    thread.join(100.0)
+    assert not thread.is_alive()
+
+
+def blocks(registry: MetricsRegistry) -> dict[str, float]:
+    """Return the figures of the loop."""
+    return collected(registry, "informer_loop")
+
+
+async def test_blocks_are_counted_once_in_each_metrics_system(reports: Reports) -> None:
+    shared, own = MetricsRegistry(), MetricsRegistry()
+    watchdogs = [
+        Watchdog(limit_seconds=0.05, ping_seconds=0.01, metrics=metrics)
+        for metrics in (NO_METRICS, shared, shared, own)
+    ]
+    for watchdog in watchdogs:
+        watchdog.start_nowait()
+    zero = {"informer_loop_blocks_total": 0, "informer_loop_blocked_seconds_total": 0}
+    try:
+        block = threading.Event()
+        while not all(watchdog.statistics().blocked for watchdog in watchdogs):
+            block.wait(0.2)
+        await until(lambda: not any(one.statistics().blocked_seconds for one in watchdogs))
+        counted = watchdogs[1].statistics().blocked
+        found = [blocks(registry) for registry in (shared, own)]
+    finally:
+        for watchdog in watchdogs:
+            watchdog.stop_nowait()
+    assert [one["informer_loop_blocks_total"] for one in found] == [counted, counted]
+    assert all(one["informer_loop_blocked_seconds_total"] >= 0.05 * counted for one in found)
+    assert zero.keys() == found[0].keys()
+    assert blocks(shared) == blocks(own) == {}
+
+
+async def test_the_series_of_the_loop_are_there_from_the_start_to_the_end() -> None:
+    registry = MetricsRegistry()
+    watchdog = Watchdog(metrics=registry)
+    assert blocks(registry) == {}
+    watchdog.start_nowait()
+    assert blocks(registry) == {
+        "informer_loop_blocks_total": 0,
+        "informer_loop_blocked_seconds_total": 0,
+    }
+    watchdog.stop_nowait()
+    assert blocks(registry) == {}
+
+
+_COLLECTING = """
+import asyncio, gc, select, threading
+
+from pyinformer.telemetry._watchdog import Watchdog
+
+
+class Slow:  # its finalizer lets other threads run, as that of a connection may
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        select.select([], [], [], 0)
+
+
+def call():  # each call has another frame, for which an object is made when it is read
+    select.select([], [], [], 0)
+
+
+def work():
+    for _ in range(4_000):
+        Slow()
+        call()
+
+
+async def main():
+    gc.set_threshold(1)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    watchdogs = [Watchdog(ping_seconds=0.0001) for _ in range(4)]
+    for one in watchdogs:
+        one.start_nowait()
+    for one in threads:
+        one.start()
+    for one in threads:
+        await asyncio.to_thread(one.join)
+    for one in watchdogs:
+        one.stop_nowait()
+
+
+asyncio.run(main())
+print(gc.isenabled())
+"""
+
+
+def test_the_process_survives_collections_while_frames_are_read() -> None:
+    """In Python 3.11 it stands still without end otherwise: python/cpython#106883."""
+    command = [sys.executable, "-c", _COLLECTING]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert ended.stdout == "True\n"
