@@ -2,8 +2,7 @@
 
 Start with `connect()` and `SharedInformerFactory`; `pyinformer.testing` has servers for tests.
 
-What every informer needs is loaded with the package. Controllers, operators, leader election, the
-blocking API and the other namespaces are loaded when they are first used.
+Objects and errors are loaded with the package. All else is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -11,23 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyinformer import errors as errors
+from pyinformer import objects as objects
 from pyinformer._runtime.late_names import late_getattr
 from pyinformer._version import __version__ as __version__
-from pyinformer.cache.informer import (
-    ResourceEventHandler,
-    SharedInformer,
-    SharedInformerFactory,
-    in_thread,
-    wait_for_cache_sync,
-)
-from pyinformer.cache.store import Lister
-from pyinformer.client.cluster import (
-    Cluster,
-    ClusterPool,
-    connect,
-    create_or_update,
-    retry_on_conflict,
-)
 from pyinformer.errors import (
     APIStatusError,
     CacheNotSyncedError,
@@ -61,12 +46,20 @@ if TYPE_CHECKING:
     from pyinformer import client as client
     from pyinformer import controller as controller
     from pyinformer import leaderelection as leaderelection
-    from pyinformer import objects as objects
     from pyinformer import operator as operator
     from pyinformer import telemetry as telemetry
     from pyinformer import workqueue as workqueue
     from pyinformer.blocking import run_in_thread
-    from pyinformer.cache import MutationDetector
+    from pyinformer.cache import (
+        Lister,
+        MutationDetector,
+        ResourceEventHandler,
+        SharedInformer,
+        SharedInformerFactory,
+        in_thread,
+        wait_for_cache_sync,
+    )
+    from pyinformer.client import Cluster, ClusterPool, connect, create_or_update, retry_on_conflict
     from pyinformer.controller import (
         Controller,
         ControllerGroup,
@@ -84,25 +77,35 @@ _NAMESPACES = (
     "client",
     "controller",
     "leaderelection",
-    "objects",
     "operator",
     "telemetry",
     "workqueue",
 )
 _HOMES = {
     **{name: name for name in _NAMESPACES},
+    "Cluster": "client",
+    "ClusterPool": "client",
     "Controller": "controller",
     "ControllerGroup": "controller",
     "ControllerOptions": "controller",
     "LeaderElection": "leaderelection",
     "LeaderElector": "leaderelection",
+    "Lister": "cache",
     "MutationDetector": "cache",
     "Operator": "operator",
     "OperatorRun": "operator",
     "Reconcile": "controller",
     "Request": "controller",
+    "ResourceEventHandler": "cache",
     "Result": "controller",
+    "SharedInformer": "cache",
+    "SharedInformerFactory": "cache",
+    "connect": "client",
+    "create_or_update": "client",
+    "in_thread": "cache",
+    "retry_on_conflict": "client",
     "run_in_thread": "blocking",
+    "wait_for_cache_sync": "cache",
 }
 
 __all__ = [
