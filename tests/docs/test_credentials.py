@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import pyinformer
+from pyinformer.client.transport import StaticCredentials
 from pyinformer.testing import APIServer, Token
 from tests.cache.informer.clusters import pod
 from tests.docs import pages
@@ -93,7 +94,7 @@ async def test_the_refusal_that_the_page_on_rights_shows_is_the_one_that_is_rais
     (words,) = [block.text.strip() for block in pages.blocks(_RIGHTS, "text")]
     strict.ensure_namespace("shop")
     token = strict.token_for_service_account("follower", "shop")
-    credentials = pyinformer.client.transport.StaticCredentials.bearer(token)
+    credentials = StaticCredentials.bearer(token)
     config = pyinformer.client.ClusterConfig(server=strict.url, credentials=credentials)
     async with (
         pyinformer.connect(config=config) as cluster,

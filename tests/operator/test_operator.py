@@ -15,6 +15,7 @@ import pytest
 import pyinformer
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import core_of
+from pyinformer.client.transport import StaticCredentials
 from pyinformer.controller import ControllerOptions, Result
 from pyinformer.controller.sources import Request
 from pyinformer.errors import (
@@ -347,7 +348,7 @@ async def test_a_slow_start_logs_what_it_waits_for(
         api.register("acme.io/v1", "Database", "databases")
         app = Operator("test")
         app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
-        credentials = pyinformer.client.transport.StaticCredentials.bearer("t")
+        credentials = StaticCredentials.bearer("t")
         config = pyinformer.client.ClusterConfig(server=api.url, credentials=credentials)
         with pytest.raises(CacheSyncTimeoutError):
             async with pyinformer.connect(config=config) as cluster, app.running(cluster):
@@ -458,7 +459,7 @@ def test_a_missing_right_ends_the_program_with_the_reason() -> None:
             "acme.io/v1", "databases", options=ControllerOptions(sync_timeout_seconds=2.0)
         )(_Seen())
         config = pyinformer.client.ClusterConfig(
-            server=api.url, credentials=pyinformer.client.transport.StaticCredentials.bearer("t")
+            server=api.url, credentials=StaticCredentials.bearer("t")
         )
 
         with pytest.raises(SystemExit) as ended:
