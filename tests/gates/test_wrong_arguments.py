@@ -197,7 +197,7 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "SharedInformer.run": _RUNS,
     "SharedInformerFactory.run": _RUNS,
     "JSONValue()": "an alias",
-    "config_from_client": "tested with the clients of other packages, in tests/transport",
+    "config_from_client": "tested with the clients of other packages, in tests/client/transport",
 }
 """Calls that are not checked, and why: `Name()` is the constructor, `Name.*` the methods, and
 `Name.method:argument` one argument."""

@@ -82,7 +82,7 @@ _TESTS = (
     "tests/operator/test_operator.py",
     "tests/operator/test_schema.py",
     "tests/cache/store/test_store_threads.py",
-    "tests/tasks",
+    "tests/runtime",
     "tests/client/transport/test_config.py",
     "tests/client/transport/test_exec.py",
     "tests/client/transport/test_http.py",
