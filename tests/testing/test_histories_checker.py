@@ -22,6 +22,7 @@ from pyinformer.testing.histories import (
     ResourcesRecord,
     RestedRecord,
     Rule,
+    RunRecord,
     SampledRecord,
     TruthRecord,
     Version,
@@ -394,6 +395,31 @@ def test_tasks_and_memory_that_are_left_are_found() -> None:
 
     assert set(verdict.counts) == {Rule.TASK_LEFT, Rule.MEMORY_LEFT}
     assert "poll" in str(verdict)
+
+
+def test_files_that_are_left_open_and_threads_beyond_a_pool_are_found() -> None:
+    records = usual_run().rest()
+
+    assert broken(edited(records, _is_at_rest, threads=32)) == set()
+    left = edited(records, _is_at_rest, descriptors=3, threads=40)
+    assert broken(left) == {Rule.DESCRIPTOR_LEFT, Rule.THREAD_LEFT}
+
+
+def test_the_history_says_how_much_memory_its_program_may_keep() -> None:
+    grown = edited(usual_run().rest(), _is_at_rest, rss_bytes=100 << 20)
+
+    assert broken(grown) == {Rule.MEMORY_LEFT}
+    told = edited(grown, lambda one: isinstance(one, RunRecord), memory_bytes=128 << 20)
+    assert broken(told) == set()
+    assert check_history(told, memory_bytes=1 << 20).counts == {Rule.MEMORY_LEFT: 1}
+
+
+@pytest.mark.parametrize("state", ["forbidden", "waiting", "absent", "failed"])
+def test_a_cache_that_cannot_follow_at_rest_is_found(state: str) -> None:
+    records = usual_run().rest()
+
+    assert broken(edited(records, is_rested("cache"), state="watching")) == set()
+    assert broken(edited(records, is_rested("cache"), state=state)) == {Rule.NOT_FOLLOWING}
 
 
 def test_a_key_that_two_workers_reconcile_at_once_is_found() -> None:

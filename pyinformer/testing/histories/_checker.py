@@ -58,7 +58,7 @@ def check_history(
     *,
     expected: Mapping[str, Iterable[Rule]] = EXPECTED,
     tolerance_seconds: float = _TOLERANCE_SECONDS,
-    memory_bytes: int = _MEMORY_BYTES,
+    memory_bytes: int | None = None,
 ) -> Verdict:
     """Judge a history: whether anything was lost, invented, stuck, or shown out of order.
 
@@ -66,7 +66,8 @@ def check_history(
         history: a History, or a list of records; it is read twice.
         expected: rules that programs are known to break, by program.
         tolerance_seconds: how much older than the claimed age a missing change may be.
-        memory_bytes: by how much the memory may have grown between baseline and rest.
+        memory_bytes: by how much the memory may have grown between baseline and rest; None for what
+            the history says, or for 64 MiB.
 
     Returns:
         The violations, each with the records that show it and the command that replays it.
@@ -80,6 +81,8 @@ def check_history(
     facts = _Facts(tolerance_seconds)
     for record in history:
         facts.collect(record)
+    if memory_bytes is None:
+        memory_bytes = facts.memory_bytes or _MEMORY_BYTES
     checker = _Checker(
         facts, expected, tolerance_seconds=tolerance_seconds, memory_bytes=memory_bytes
     )
@@ -97,6 +100,7 @@ class _Facts:
         self.followed: dict[str, FollowedRecord] = {}
         self.lies = Lies(tolerance_seconds)
         self.replay = ""
+        self.memory_bytes = 0
         self.end = 0.0
         self.epochs: dict[str, list[SampledRecord]] = defaultdict(list)
         """By cache: the samples that were the first of an epoch."""
@@ -110,8 +114,8 @@ class _Facts:
                 self.truth.add(record)
             case RestoredRecord():
                 self.truth.restore(record)
-            case RunRecord(command=command):
-                self.replay = command
+            case RunRecord(command=command, memory_bytes=memory_bytes):
+                self.replay, self.memory_bytes = command, memory_bytes
             case FollowedRecord(who=who):
                 self.followed[who] = record
             case _:

@@ -215,7 +215,8 @@ class Follower:
         lister, objects = self.informer.lister, self.informer.lister.list()
         shown = {str(one.key): self._with_digest(one) for one in objects}
         position = self.informer.observed_resource_version
-        self._rested(self.who, "cache", shown, position=position)
+        state = self.informer.state.value
+        self._rested(self.who, "cache", shown, position=position, state=state)
         by_key = {key: lister.get(key) for key in lister.keys()}  # noqa: SIM118 - not a mapping
         found = {key: version_of(one) for key, one in by_key.items() if one is not None}
         self._rested(self.who, "lister", found)
@@ -245,10 +246,18 @@ class Follower:
         objects: dict[str, Version],
         *,
         position: str = "",
+        state: str = "",
         wrong: dict[str, str] | None = None,
     ) -> None:
         self._history.add(
-            RestedRecord(who=who, what=what, objects=objects, wrong=wrong or {}, position=position)
+            RestedRecord(
+                who=who,
+                what=what,
+                objects=objects,
+                wrong=wrong or {},
+                position=position,
+                state=state,
+            )
         )
 
     def _with_digest(self, obj: KubeObject[Any]) -> Version:

@@ -54,6 +54,8 @@ class RunRecord(_Record, frozen=True, kw_only=True, tag="run"):
     """Of pyinformer, Python, the server and other clients, by name."""
     settings: dict[str, str] = field(default_factory=dict)
     """What else the command needs to run it again, by name."""
+    memory_bytes: int = 0
+    """By how much the memory of the program may have grown at rest; 0 for the checker's bound."""
 
 
 @final
@@ -171,6 +173,8 @@ class RestedRecord(_Record, frozen=True, kw_only=True, tag="rested"):
     """Of an index: the keys that are missing under a value, or returned under a wrong one."""
     position: str = ""
     """The position of the cache at that moment; empty for other views."""
+    state: str = ""
+    """What the cache does at that moment; empty for other views."""
 
 
 @final

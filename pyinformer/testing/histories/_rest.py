@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from pyinformer.testing.histories._records import (
     FollowedRecord,
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyinformer.testing.histories._verdict import Findings
 
 _ROLES = frozenset({"cache", "handler"})
+_CANNOT_FOLLOW: Final = frozenset({"waiting", "forbidden", "absent", "failed", "stopped"})
+_POOLED_THREADS: Final = 32  # asyncio's executor has so many at most, and keeps them
 
 
 @final
@@ -58,6 +60,9 @@ class Rest:
                 text = f"{record.what} lacks version {wanted[key].revision}"
                 self._report(Rule.MISSING, text, record, scope, key)
         self._check_position(record, scope)
+        if wanted and record.state in _CANNOT_FOLLOW:
+            key = next(iter(wanted))
+            self._report(Rule.NOT_FOLLOWING, record.state, record, scope, key)
 
     @staticmethod
     def _wanted(scope: ScopedTruth, at_seconds: float) -> dict[str, Point]:
@@ -127,6 +132,7 @@ def _short(record: RestedRecord, key: str) -> RestedRecord:
         objects={key: record.objects[key]} if key in record.objects else {},
         wrong={key: record.wrong[key]} if key in record.wrong else {},
         position=record.position,
+        state=record.state,
     )
 
 
@@ -165,6 +171,11 @@ class LeftBehind:
             self._left(Rule.TASK_LEFT, ", ".join(sorted(left.elements())), record)
         if record.sockets > base.sockets:
             self._left(Rule.SOCKET_LEFT, f"{base.sockets} before, {record.sockets} now", record)
+        files, before = record.descriptors - record.sockets, base.descriptors - base.sockets
+        if files > before:
+            self._left(Rule.DESCRIPTOR_LEFT, f"{before} before, {files} now", record)
+        if record.threads > base.threads + _POOLED_THREADS:
+            self._left(Rule.THREAD_LEFT, f"{base.threads} before, {record.threads} now", record)
         grown = record.rss_bytes - base.rss_bytes
         if grown > self._memory_bytes:
             self._left(Rule.MEMORY_LEFT, f"{grown / 2**20:.0f} MiB more than before", record)

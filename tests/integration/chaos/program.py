@@ -25,6 +25,7 @@ import anyio
 import msgspec
 
 import pyinformer
+from pyinformer.cache import ReflectorOptions
 from pyinformer.client import ClusterConfig
 from pyinformer.client.transport import TokenFileCredentials
 from pyinformer.testing.histories import History, Recorder, read_history
@@ -64,8 +65,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     began_at_seconds: float
     """The monotonic time, which is that of the system, at which the storm's history began."""
     log: str
+    page_size: int = 0
+    """Of how many objects the pages are in which its informers list; 0 for watch-lists."""
     starts_without_descriptors: bool = False
     """Whether it has none from before it connects, until they are given back."""
+
+    def options(self) -> ReflectorOptions | None:
+        """Return how its informers list."""
+        if not self.page_size:
+            return None
+        return ReflectorOptions(use_watch_list=False, page_size=self.page_size)
 
     def command(self) -> list[str]:
         """Return the command that starts it, with ROOT on its path."""
@@ -182,7 +191,7 @@ async def _main(settings: Settings) -> None:
             async with (
                 Recorder(history) as recorder,
                 pyinformer.connect(config=config) as cluster,
-                pyinformer.SharedInformerFactory(cluster) as factory,
+                pyinformer.SharedInformerFactory(cluster, options=settings.options()) as factory,
             ):
                 record = Record(recorder)
                 controllers = [

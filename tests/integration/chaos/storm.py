@@ -28,6 +28,7 @@ from pyinformer.testing import (
 )
 from pyinformer.testing.histories import (
     EtcdTruth,
+    FaultRecord,
     History,
     Record,
     Verdict,
@@ -49,16 +50,13 @@ from tests.integration.chaos.writers import (
 from tests.waiting import poll
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
 
 WRITERS = 4
 NOT_DRAWN = ("restore",)  # it takes half a minute
-# What is imported and connected late, and what the allocator of several threads keeps: some 90 MiB.
-# Smaller leaks show in the hours of the soak.
-MEMORY_BYTES = 128 << 20
 PAUSE_SECONDS = 0.01
 RESOURCES = ("configmaps", "widgets.chaos.example.com")
 
@@ -87,6 +85,8 @@ class Outcome:
     """How often a replica began to lead."""
     recovered_after_seconds: float | None
     """From the end of the last fault to the desired state; None if it was not reached."""
+    idle: tuple[str, ...]
+    """The faults that met no request."""
     wrong: tuple[str, ...]
     """What controllers and electors left wrong, and what a reconcile missed of its own writes."""
     verdict: Verdict
@@ -105,7 +105,9 @@ class Outcome:
             f"{self.faults} faults, {self.reconciles} reconciles, {self.terms} terms, "
             f"recovered {shown}"
         )
-        return "\n".join([what, *(f"wrong: {one}" for one in self.wrong[:20]), str(self.verdict)])
+        wrong = [f"wrong: {one}" for one in self.wrong[:20]]
+        idle = [f"met no request: {', '.join(self.idle)}"] if self.idle else []
+        return "\n".join([what, *idle, *wrong, str(self.verdict)])
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,7 @@ class Storm:
             reconciles=report.reconciles,
             terms=report.terms,
             recovered_after_seconds=recovered,
+            idle=tuple(idle_faults(whole)),
             wrong=(
                 *wrong,
                 *report.wrong,
@@ -228,7 +231,7 @@ class Storm:
                 *(() if self._script.lies else report.missed),
                 *_reports_of_bugs(Path(settings.log)),
             ),
-            verdict=check_history(whole, memory_bytes=MEMORY_BYTES),
+            verdict=check_history(whole),
         )
 
     def _part(self, suffix: str) -> Path:
@@ -247,6 +250,7 @@ class Storm:
             history=str(self._part(".program.jsonl")),
             began_at_seconds=monotonic() - site.history.now(),
             log=str(self._part(".log")),
+            page_size=self._script.page_size,
             starts_without_descriptors=self._script.starts_without_descriptors,
         )
 
@@ -294,6 +298,12 @@ class Storm:
 
         poll(is_right, timeout_seconds=REST_SECONDS)
         return wrong
+
+
+def idle_faults(history: Iterable[Record]) -> list[str]:
+    """Name the faults of a history that no request has met."""
+    records = (one for one in history if isinstance(one, FaultRecord))
+    return [one.name for one in records if one.requests == 0]
 
 
 def _versions(objects: Sequence[JSONObject]) -> dict[str, Version]:
