@@ -47,9 +47,7 @@ SCENES: dict[str, Faults] = {
     ],
     "gone-in-the-middle-of-a-list": [
         fault("expired-event", 0.5, 4.5),
-        fault("expired-continue", 0.5, 8.0),
-        fault("cut", 5.0),
-        fault("expired-status", 5.0, 8.0),
+        fault("expired-continue", 0.5, 6.0),
     ],
     "gone-in-both-forms-of-a-watch": [
         fault("expired-status", 0.5, 4.5),
