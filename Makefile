@@ -134,9 +134,9 @@ fuzz: $(READY_TO_TEST)  ## readers of foreign bytes beside plain ones, guided by
 	@$(BIN)/python -m tests.fuzz $(or $(TARGET),all) --runs $(or $(RUNS),100000) $(FUZZ_ARGS)
 
 chaos: MINUTES ?= 3
-chaos: kube-apiserver  ## MINUTES (3) of random faults on the real kube-apiserver, judged by etcd's log; SEED=, LIES=0, REPLAY=file
+chaos: kube-apiserver  ## MINUTES (3) of random faults on the real kube-apiserver, judged by etcd's log; SEED=, LIES=0, CLIENT_GO=1 (beside it), REPLAY=file
 	@$(BIN)/python -m tests.integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
-	  $(if $(filter 0,$(LIES)),--no-lies) $(if $(REPLAY),--replay $(REPLAY))
+	  $(if $(filter 0,$(LIES)),--no-lies) $(if $(CLIENT_GO),--client-go) $(if $(REPLAY),--replay $(REPLAY))
 
 soak: kube-apiserver  ## long properties and storms, each limit outlasted; then HOURS (1) of rolling restarts, and HOURS under load and faults
 	@echo "== properties with a hundred times the examples, storms of full size"

@@ -22,8 +22,11 @@ from tests.programs import running
 from tests.waiting import poll
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from pyinformer.testing import FaultProxy
 
 PROGRAM = "client-go"
 _EVENTS = {"ADDED": "add", "MODIFIED": "update", "DELETED": "delete", "MISSED": "delete"}
@@ -137,3 +140,23 @@ def judged(
             program.stdin.close()
             program.kill()
             reader.join()
+
+
+def in_a_storm(
+    client_go: Path, kubeconfig: Path
+) -> Callable[[History, FaultProxy, str], AbstractContextManager[Judged]]:
+    """Return what starts an informer beside those of a storm.
+
+    Args:
+        client_go: the compiled program.
+        kubeconfig: where to write how it reaches the storm's proxy.
+    """
+
+    @contextmanager
+    def start(history: History, proxy: FaultProxy, namespace: str) -> Iterator[Judged]:
+        written = proxy.write_kubeconfig(kubeconfig)
+        with judged(history, client_go, written, namespace) as informer:
+            informer.wait_for_sync()
+            yield informer
+
+    return start

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.testing import APIServer, FaultProxy, FaultSchedule, KubeAPIServer, Token
+from pyinformer.testing import APIServer, FaultSchedule, KubeAPIServer, Token
 from pyinformer.testing.histories import (
     KNOWN_OF_CLIENT_GO,
     EtcdTruth,
@@ -19,7 +19,7 @@ from pyinformer.testing.histories import (
     check_history,
     read_history,
 )
-from tests.foreign.judged import PROGRAM, Judged, judged
+from tests.foreign.judged import PROGRAM, Judged, in_a_storm, judged
 from tests.integration.chaos.script import Script
 from tests.integration.chaos.storm import Storm
 from tests.integration.servers import ADMIN
@@ -168,19 +168,12 @@ def test_client_go_in_the_storm_of_pyinformer_does_only_what_is_known(
     kube_apiserver_build: bool, client_go: Path, tmp_path: Path
 ) -> None:
     """Both follow the same server by the same proxy, under the same legal faults."""
-
-    @contextmanager
-    def beside(history: History, proxy: FaultProxy, namespace: str) -> Iterator[Judged]:
-        kubeconfig = proxy.write_kubeconfig(tmp_path / "kubeconfig")
-        with judged(history, client_go, kubeconfig, namespace) as informer:
-            informer.wait_for_sync()
-            yield informer
-
     faults = FaultSchedule.drawn(STRUCK, seed=29, seconds=STORM_SECONDS)
     script = Script(seed=29, schedule=faults, seconds=STORM_SECONDS, objects=60)
     path = tmp_path / "history.jsonl"
     with KubeAPIServer(build=kube_apiserver_build) as server:
-        outcome = Storm(script, path, beside=beside).run_on(server)
+        storm = Storm(script, path, beside=in_a_storm(client_go, tmp_path / "kubeconfig"))
+        outcome = storm.run_on(server)
         server.close_connections()
 
     assert outcome.holds, str(outcome)

@@ -60,6 +60,7 @@ KNOWN_OF_CLIENT_GO: Final = frozenset({Rule.UID_CHANGED, Rule.NOTHING_CHANGED})
 update, and so is an object that a list shows unchanged."""
 
 _NO_REPLAY: Final = "(the history names no command)"
+_EXPECTED, _EXCUSED, _VIOLATED = "expected", "excused", "violated"
 _STORIES: Final = 20  # of each rule: one that is broken at every step would fill the memory
 _encode = msgspec.json.Encoder().encode
 
@@ -97,6 +98,8 @@ class Verdict:
     """What the program is known to do."""
     excused: tuple[Violation, ...] = ()
     """What a reader showed while the server lied, and reported afterwards."""
+    others: Mapping[str, int] = field(default_factory=dict)
+    """How many were `expected` and how many `excused`, those beyond 20 of a rule included."""
     counts: Mapping[Rule, int] = field(default_factory=dict)
     """All violations by rule, those beyond 20 included."""
     records: Mapping[str, int] = field(default_factory=dict)
@@ -110,7 +113,7 @@ class Verdict:
     def __str__(self) -> str:
         judged = ", ".join(f"{count} {kind}" for kind, count in sorted(self.records.items()))
         found = ", ".join(f"{count} x {rule}" for rule, count in self.counts.items())
-        others = f"{len(self.expected)} expected, {len(self.excused)} excused"
+        others = ", ".join(f"{self.others.get(one, 0)} {one}" for one in (_EXPECTED, _EXCUSED))
         head = f"{sum(self.counts.values())} violations ({others}) in {judged}"
         return "\n".join([head, *([found] if found else []), *map(str, self.violations)])
 
@@ -138,6 +141,7 @@ class Findings:
         self._violations: list[Violation] = []
         self._known: list[Violation] = []
         self._excused: list[Violation] = []
+        self._found: Counter[str] = Counter()
         self._kept: Counter[tuple[str, Rule]] = Counter()
 
     def report(
@@ -155,14 +159,15 @@ class Findings:
         told = sorted({id(one): one for one in story if one is not None}.values(), key=_time)
         found = Violation(rule, at_seconds, who, key, text, tuple(told), self._replay)
         if rule in self._expected.get(self._programs.get(who, ""), ()):
-            self._keep("expected", self._known, found)
+            self._keep(_EXPECTED, self._known, found)
         elif is_excused:
-            self._keep("excused", self._excused, found)
+            self._keep(_EXCUSED, self._excused, found)
         else:
             self._counts[rule] += 1
-            self._keep("violated", self._violations, found)
+            self._keep(_VIOLATED, self._violations, found)
 
     def _keep(self, where: str, kept: list[Violation], found: Violation) -> None:
+        self._found[where] += 1
         self._kept[where, found.rule] += 1
         if self._kept[where, found.rule] <= _STORIES:
             kept.append(found)
@@ -173,7 +178,14 @@ class Findings:
             sorted(some, key=_time) for some in (self._violations, self._known, self._excused)
         )
         violations, known, excused = map(tuple, in_order)
-        return Verdict(violations, known, excused, dict(self._counts), dict(records))
+        return Verdict(
+            violations,
+            known,
+            excused,
+            counts=dict(self._counts),
+            others=dict(self._found),
+            records=dict(records),
+        )
 
 
 def _time(one: Record | Violation) -> float:

@@ -7,8 +7,10 @@ import secrets
 import sys
 from pathlib import Path
 
+from tests.foreign.clients import client_go
+from tests.foreign.judged import in_a_storm
 from tests.integration.chaos.script import Script
-from tests.integration.chaos.storm import Storm
+from tests.integration.chaos.storm import StartBeside, Storm
 
 
 def main() -> int:
@@ -17,9 +19,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--no-lies", action="store_true", help="only faults of class A")
+    parser.add_argument(
+        "--client-go", action="store_true", help="client-go beside it; only with faults of class A"
+    )
     parser.add_argument("--replay", type=Path, help="the history of the storm to repeat")
     parser.add_argument("--folder", type=Path, default=Path("build/chaos"))
     asked = parser.parse_args()
+    if asked.client_go and not asked.no_lies:
+        parser.error("client-go reports no lie of a server: --client-go needs --no-lies")
     seed = secrets.randbelow(1_000_000) if asked.seed is None else asked.seed
     script = (
         Script.drawn(seed, seconds=asked.minutes * 60, lies=not asked.no_lies)
@@ -29,11 +36,18 @@ def main() -> int:
     asked.folder.mkdir(parents=True, exist_ok=True)
     path = _unused(asked.folder / f"seed-{script.seed}.jsonl")
     _say(f"seed {script.seed}, history {path}, log {path.with_suffix('.log')}")
-    outcome = Storm(script, path).run()
+    outcome = Storm(script, path, beside=_beside(path) if asked.client_go else None).run()
     _say(str(outcome))
     if not outcome.holds:
         _say(f"replay: make chaos REPLAY={path}")
     return 0 if outcome.holds else 1
+
+
+def _beside(path: Path) -> StartBeside:
+    program = client_go()
+    if isinstance(program, str):
+        sys.exit(program)
+    return in_a_storm(program, path.with_suffix(".kubeconfig"))
 
 
 def _say(line: str) -> None:

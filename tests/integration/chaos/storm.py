@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 WRITERS = 4
 NOT_DRAWN = ("restore",)  # it takes half a minute
+NOT_DRAWN_BESIDE = ("expired-token", "new-certificate")  # only our program is told of the new ones
 PAUSE_SECONDS = 0.01
 RESOURCES = ("configmaps", "widgets.chaos.example.com")
 
@@ -268,7 +269,8 @@ class Storm:
 
     def _rage(self, lab: FaultLab, writers: Sequence[Writer]) -> None:
         script = self._script
-        names = [one for one in lab.names(lies=script.lies) if one not in NOT_DRAWN]
+        left_out = NOT_DRAWN if self._beside is None else (*NOT_DRAWN, *NOT_DRAWN_BESIDE)
+        names = [one for one in lab.names(lies=script.lies) if one not in left_out]
         schedule = script.schedule or FaultSchedule.drawn(
             names, seed=script.seed, seconds=script.seconds
         )
