@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 WRITERS = 4
 NOT_DRAWN = ("restore",)  # it takes half a minute
-NOT_DRAWN_BESIDE = ("expired-token", "new-certificate")  # only our program is told of the new ones
+NOT_DRAWN_BESIDE = ("expired-token", "new-certificate")  # only our program gets the new ones
 PAUSE_SECONDS = 0.01
 RESOURCES = ("configmaps", "widgets.chaos.example.com")
 
