@@ -31,11 +31,10 @@ from pyinformer._runtime.tasks._imports import check_not_imported, imported_only
 from pyinformer._runtime.tasks._loop_owner import LoopOwner
 from pyinformer._runtime.tasks._loop_time import loop_time
 from pyinformer._runtime.tasks._runner import means_off, program_runner, run_on_asyncio
-from pyinformer._runtime.tasks._signals import SignalListener, on_sigusr1
+from pyinformer._runtime.tasks._signal_listener import SignalListener, on_sigusr1
 from pyinformer._runtime.tasks._throttle import Throttle
 from pyinformer._runtime.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
 from pyinformer._runtime.tasks._token_bucket import TokenBucket
-from pyinformer._runtime.tasks._turn import Turn
 from pyinformer._runtime.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserCodeTask,
@@ -47,6 +46,7 @@ from pyinformer._runtime.tasks._user_tasks import (
     run_shielded,
     wait_shielded,
 )
+from pyinformer._runtime.tasks._watch_turn import Turn
 from pyinformer._runtime.tasks._worker_threads import WorkerThreads, released_time, run_in_daemon
 
 __all__ = [

@@ -12,7 +12,7 @@ import anyio
 
 from pyinformer._runtime.tasks import start_in
 from pyinformer.cache.informer._auditor import Auditor
-from pyinformer.cache.informer._freshness import Freshness
+from pyinformer.cache.informer._read_your_writes import Freshness
 from pyinformer.cache.informer._state_changes import StateChangeReporter
 from pyinformer.cache.informer._status import NamespaceStatus
 from pyinformer.cache.informer._store_sink import StoreSink, make_sink

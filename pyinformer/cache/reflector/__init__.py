@@ -19,7 +19,7 @@ from pyinformer.cache.reflector._snapshot import Snapshot
 from pyinformer.cache.reflector._tap import ReflectorTap
 from pyinformer.cache.reflector._watch_loop import Liveness
 from pyinformer.cache.reflector.guard import Counts, Guard, GuardStatistics
-from pyinformer.cache.reflector.history import Lineage, LineageStatus, LiveIdentity, read_live
+from pyinformer.cache.reflector.lineage import Lineage, LineageStatus, LiveIdentity, read_live
 from pyinformer.cache.reflector.machine import LoadCause, ReflectorState, WatchListMemory
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from pyinformer.cache.reflector._request_budget import RequestBudget, RequestBudgetOptions
-from pyinformer.cache.reflector.history import Lineage
+from pyinformer.cache.reflector.lineage import Lineage
 from pyinformer.cache.reflector.machine import WatchListMemory
 from pyinformer.telemetry.metrics import Sample
 

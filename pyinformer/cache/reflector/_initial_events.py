@@ -17,7 +17,7 @@ import anyio
 from pyinformer.cache.reflector._body_reader import read_body
 from pyinformer.cache.reflector._opening import open_unless_mute
 from pyinformer.cache.reflector._silence import IdleTimer
-from pyinformer.cache.reflector.history import read_live
+from pyinformer.cache.reflector.lineage import read_live
 from pyinformer.cache.reflector.machine import is_throttled, requested_seconds
 from pyinformer.cache.reflector.machine.steps import (
     WatchListUnfinishedError,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from pyinformer.cache.reflector.history import read_live
+from pyinformer.cache.reflector.lineage import read_live
 from pyinformer.errors import ForbiddenError, InformerError
 
 if TYPE_CHECKING:

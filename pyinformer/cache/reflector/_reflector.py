@@ -19,6 +19,7 @@ from anyio import TASK_STATUS_IGNORED
 
 from pyinformer._runtime.loggers import get_logger
 from pyinformer._runtime.tasks import Turn, error_text, trace_text
+from pyinformer.cache.reflector._age_proof import AgeProof
 from pyinformer.cache.reflector._availability import (
     AbsencePolicy,
     Availability,
@@ -27,7 +28,6 @@ from pyinformer.cache.reflector._availability import (
     ask_discovery,
     with_other_versions,
 )
-from pyinformer.cache.reflector._currency import Currency
 from pyinformer.cache.reflector._initial_events import open_watch_list
 from pyinformer.cache.reflector._loader import Loader
 from pyinformer.cache.reflector._options import ReflectorOptions
@@ -44,7 +44,7 @@ from pyinformer.cache.reflector._request_budget import RequestBudget
 from pyinformer.cache.reflector._sink import keys_of
 from pyinformer.cache.reflector._watch_loop import Liveness, WatchLoop
 from pyinformer.cache.reflector.guard import Counts, Guard, GuardStatistics, OrderPolicy
-from pyinformer.cache.reflector.history import (
+from pyinformer.cache.reflector.lineage import (
     HistorySample,
     HistoryVerdict,
     Lineage,
@@ -223,7 +223,7 @@ class Reflector(Generic[V]):
         )
         self._lineage = lineage or Lineage(attempt=self._request_budget.attempt)
         self._relists = RelistLog(guard)
-        self._currency = Currency()
+        self._age_proof = AgeProof()
         self._is_in_process = not isinstance(list_watch.connection, NetworkConnection)
         self._load_sent_at: float | None = None
         self._loader: Loader[V] = Loader(
@@ -240,7 +240,7 @@ class Reflector(Generic[V]):
             reporter=self._reporter,
             audits=audits,
             journal=self.journal,
-            currency=self._currency,
+            age_proof=self._age_proof,
             trips=self._lineage.round_trips,
             turn=turn or Turn(),
         )
@@ -358,7 +358,7 @@ class Reflector(Generic[V]):
     @property
     def is_provable(self) -> bool:
         """Whether a list can show how old the cache is; else only what arrives is known."""
-        return self._guard.order == "global" and not self._currency.is_blind
+        return self._guard.order == "global" and not self._age_proof.is_blind
 
     @property
     def last_proof_at(self) -> float | None:
@@ -367,8 +367,8 @@ class Reflector(Generic[V]):
         Where lists are refused, or versions have no order, nothing shows it: what arrives counts.
         Of a server in the same process nothing is on its way.
         """
-        currency = self._currency
-        latest = currency.as_of(self._guard.position)
+        age_proof = self._age_proof
+        latest = age_proof.as_of(self._guard.position)
         if self._is_in_process or not self.is_provable:
             facts = self._watch_loop.liveness
             for at in (facts.last_event_at, facts.last_bookmark_at):
@@ -381,13 +381,13 @@ class Reflector(Generic[V]):
 
         From any thread.
         """
-        self._currency.read(self._now())
+        self._age_proof.read(self._now())
         return self.last_proof_at
 
     @property
     def proof_refused_at(self) -> float | None:
         """When the server last answered a request for a proof with an error; None if never."""
-        return self._currency.refused_at
+        return self._age_proof.refused_at
 
     def want_age(self, age_seconds: float) -> None:
         """Keep the age of what is cached below a limit for a minute; from any thread.
@@ -395,7 +395,7 @@ class Reflector(Generic[V]):
         Args:
             age_seconds: the limit; a long one changes nothing.
         """
-        self._currency.want(age_seconds, self._now())
+        self._age_proof.want(age_seconds, self._now())
 
     async def confirm(self, timeout_seconds: float) -> bool | None:
         """Have it proven that what is cached is what the server has now.
@@ -412,19 +412,19 @@ class Reflector(Generic[V]):
         """
         if self._is_in_process or self._guard.order != "global":
             return None
-        asked_at, currency = self._now(), self._currency
-        currency.ask(asked_at)
+        asked_at, age_proof = self._now(), self._age_proof
+        age_proof.ask(asked_at)
 
         def is_proven() -> bool:
             """Return whether the cache is as new as the question."""
-            proven_at = currency.as_of(self._guard.position)
+            proven_at = age_proof.as_of(self._guard.position)
             return proven_at is not None and proven_at >= asked_at
 
         with anyio.move_on_after(timeout_seconds):
             # A notification would cost every event a call.
-            while not is_proven() and currency.tried_at <= asked_at:  # noqa: ASYNC110
+            while not is_proven() and age_proof.tried_at <= asked_at:  # noqa: ASYNC110
                 await anyio.sleep(_CONFIRM_POLL_SECONDS)
-        if currency.still_at > asked_at:
+        if age_proof.still_at > asked_at:
             return False
         return is_proven() or None
 
@@ -700,7 +700,7 @@ class Reflector(Generic[V]):
     def _loaded(self, mode: steps.LoadMode) -> None:
         self._end_load()
         self._availability.loaded()
-        self._currency.loaded(self._load_sent_at)
+        self._age_proof.loaded(self._load_sent_at)
         self._watch_loop.liveness.last_contact_at = self._now()
         self._quarantine.sweep()
         self.journal.note(f"loaded by {mode.value} at {self._guard.position}")

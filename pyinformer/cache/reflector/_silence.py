@@ -15,7 +15,7 @@ import anyio
 from msgspec import Struct
 
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cache.reflector._currency import reaches
+from pyinformer.cache.reflector._age_proof import reaches
 from pyinformer.client.transport import (
     ADDED,
     BOOKMARK,

@@ -17,8 +17,8 @@ import anyio.lowlevel
 from msgspec import Struct
 
 from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.reflector._age_check import AgeCheck
 from pyinformer.cache.reflector._body_reader import read_body
-from pyinformer.cache.reflector._currency_check import CurrencyCheck
 from pyinformer.cache.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.cache.reflector._opening import open_unless_mute
 from pyinformer.cache.reflector._silence import (
@@ -27,7 +27,7 @@ from pyinformer.cache.reflector._silence import (
     StreamProgress,
     until_doubtful,
 )
-from pyinformer.cache.reflector.history import check_is_asked_for
+from pyinformer.cache.reflector.lineage import check_is_asked_for
 from pyinformer.cache.reflector.machine.steps import (
     Input,
     WatchBroken,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from pyinformer._runtime.tasks import Turn
-    from pyinformer.cache.reflector._currency import Currency
+    from pyinformer.cache.reflector._age_proof import AgeProof
     from pyinformer.cache.reflector._options import ReflectorOptions
     from pyinformer.cache.reflector._reporting import AuditRequests, StateReporter
     from pyinformer.cache.reflector._request_budget import RequestBudget
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector._sink import Sink
     from pyinformer.cache.reflector._tap import ReflectorTap
     from pyinformer.cache.reflector.guard import Guard
-    from pyinformer.cache.reflector.history import RoundTrips
+    from pyinformer.cache.reflector.lineage import RoundTrips
     from pyinformer.cache.reflector.machine import ReflectorMachine
     from pyinformer.client.transport import Body, ListWatch
     from pyinformer.errors import InvalidObjectError
@@ -105,7 +105,7 @@ class WatchLoop(Generic[V]):
         reporter: reports the state that changes by that.
         audits: is asked for a comparison when an object cannot be identified.
         journal: where rare events are written.
-        currency: as of when the sink has what the server has.
+        age_proof: as of when the sink has what the server has.
         trips: the lists of the connection that renew it.
         turn: ended when all that arrived at once is applied.
     """
@@ -123,7 +123,7 @@ class WatchLoop(Generic[V]):
         reporter: StateReporter,
         audits: AuditRequests,
         journal: Journal,
-        currency: Currency,
+        age_proof: AgeProof,
         trips: RoundTrips,
         turn: Turn,
     ) -> None:
@@ -140,9 +140,9 @@ class WatchLoop(Generic[V]):
         self._reporter = reporter
         self._audits = audits
         self._journal = journal
-        self._currency_check = CurrencyCheck(
+        self._age_check = AgeCheck(
             list_watch,
-            currency,
+            age_proof,
             trips,
             machine=machine,
             request_budget=request_budget,
@@ -334,7 +334,7 @@ class WatchLoop(Generic[V]):
             if stream.can_be_checked:
                 group.start_soon(stream.cancel_when_doubtful)
             if stream.can_be_compared:
-                group.start_soon(stream.cancel_when_still, self._currency_check)
+                group.start_soon(stream.cancel_when_still, self._age_check)
             try:
                 on_turn = self._on_turn(applier, stream.idle)
                 spacing_seconds = self.options.read_spacing_seconds
@@ -559,7 +559,7 @@ class _SupervisedStream(Generic[V]):
         )
         self._scope.cancel()
 
-    async def cancel_when_still(self, check: CurrencyCheck) -> None:
+    async def cancel_when_still(self, check: AgeCheck) -> None:
         """Renew the age of the cache; end the reading when the watch does not follow lists.
 
         Cancellation:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pyinformer.cache.reflector.history import is_built_in
+from pyinformer.cache.reflector.lineage import is_built_in
 from pyinformer.objects import Access, roles_yaml
 from pyinformer.operator.diagnosis import THRESHOLDS as LIMITS
 from pyinformer.operator.diagnosis import (

@@ -24,7 +24,7 @@ from aiohttp import web
 from pyinformer._printable import printable
 from pyinformer._runtime.clock import monotonic
 from pyinformer.client.transport import ClusterConfig, send_once
-from pyinformer.client.transport.connector import AbortingConnector
+from pyinformer.client.transport.aborting_connector import AbortingConnector
 from pyinformer.testing._tls import server_context
 from pyinformer.testing.apiserver.requests import (
     Failure,

@@ -12,7 +12,7 @@ import pytest
 from pyinformer import SharedInformer, SharedInformerFactory
 from pyinformer.cache.informer._state_changes import StateChangeReporter
 from pyinformer.cache.reflector import ReflectorState
-from pyinformer.cache.reflector.history import HistoryVerdict
+from pyinformer.cache.reflector.lineage import HistoryVerdict
 from pyinformer.cache.reflector.machine.steps import Proved, WatchEnded
 from pyinformer.operator import Health
 from pyinformer.testing import APIServer, Fault

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 from pyinformer.cache.reflector import ReflectorState, WatchListMemory
-from pyinformer.cache.reflector.history import HistoryVerdict
+from pyinformer.cache.reflector.lineage import HistoryVerdict
 from pyinformer.cache.reflector.machine import ReflectorMachine
 from pyinformer.cache.reflector.machine.steps import (
     Command,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from msgspec import json
 
 from pyinformer.cache.reflector import Reflector, ReflectorOptions, RequestBudget, WatchListMemory
-from pyinformer.cache.reflector.history import Lineage
+from pyinformer.cache.reflector.lineage import Lineage
 from pyinformer.client.transport import Body, ClusterConfig, ListWatch, NoCredentials
 from pyinformer.client.transport.http import Query
 from pyinformer.objects import GroupVersionResource

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pyinformer.cache.reflector import Lineage
-from pyinformer.cache.reflector.history import HistorySample, HistoryVerdict
+from pyinformer.cache.reflector.lineage import HistorySample, HistoryVerdict
 from pyinformer.client.transport import ClusterConfig, Connection, ListWatch
 from pyinformer.errors import TransportError
 from pyinformer.objects import GroupVersionResource

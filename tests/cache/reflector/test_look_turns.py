@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyinformer.cache.reflector.history import LookTurns
+from pyinformer.cache.reflector.lineage import LookTurns
 
 
 class Taker:

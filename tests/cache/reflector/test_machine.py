@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyinformer.cache.reflector import ReflectorState
-from pyinformer.cache.reflector.history import HistoryVerdict
+from pyinformer.cache.reflector.lineage import HistoryVerdict
 from pyinformer.cache.reflector.machine.steps import (
     Breach,
     Command,

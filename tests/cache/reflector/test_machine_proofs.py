@@ -8,7 +8,7 @@ import math
 import pytest
 
 from pyinformer.cache.reflector import ReflectorState
-from pyinformer.cache.reflector.history import HistoryVerdict
+from pyinformer.cache.reflector.lineage import HistoryVerdict
 from pyinformer.cache.reflector.machine.steps import (
     Breach,
     Command,

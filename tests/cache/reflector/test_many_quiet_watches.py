@@ -16,7 +16,7 @@ import pytest
 from msgspec import json
 
 from pyinformer.cache.reflector import Reflector, ReflectorOptions, RequestBudget, WatchListMemory
-from pyinformer.cache.reflector.history import Lineage
+from pyinformer.cache.reflector.lineage import Lineage
 from pyinformer.client.transport import Body
 from pyinformer.errors import ResourceVersionTooLargeError
 from pyinformer.objects import GroupVersionResource

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from pyinformer.cache.reflector import ReflectorState
-from pyinformer.cache.reflector.history import HistoryVerdict
+from pyinformer.cache.reflector.lineage import HistoryVerdict
 from pyinformer.cache.reflector.machine.steps import (
     Loaded,
     LoadFailed,

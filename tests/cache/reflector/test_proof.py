@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.cache.reflector import read_live
-from pyinformer.cache.reflector.history import HistorySample, HistoryVerdict
-from pyinformer.cache.reflector.history._proof import Proof, prove
+from pyinformer.cache.reflector.lineage import HistorySample, HistoryVerdict
+from pyinformer.cache.reflector.lineage._proof import Proof, prove
 from pyinformer.client.transport import ClusterConfig, Connection, ListWatch
 from pyinformer.errors import TransportError
 from pyinformer.objects import GroupVersionResource

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from pyinformer.cache.reflector.history import is_built_in
+from pyinformer.cache.reflector.lineage import is_built_in
 from pyinformer.cache.reflector.machine.steps import (
     Load,
     LoadMode,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, final
 
 from pyinformer._runtime.loggers import get_logger
-from pyinformer.cache.reflector.history import HistoryVerdict
+from pyinformer.cache.reflector.lineage import HistoryVerdict
 from pyinformer.cache.reflector.machine import steps
 from pyinformer.cache.reflector.machine._anomalies import (
     EarlyEnds,

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from pyinformer.cache.reflector.history import HistoryVerdict
+from pyinformer.cache.reflector.lineage import HistoryVerdict
 from pyinformer.errors import InformerError, ListInconsistentError, ProtocolError
 
 

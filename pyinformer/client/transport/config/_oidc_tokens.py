@@ -133,7 +133,7 @@ async def renewed_tokens(client: OIDCClient, refresh_token: str) -> Tokens | Non
 def _session(client: OIDCClient) -> aiohttp.ClientSession:
     import aiohttp
 
-    from pyinformer.client.transport.connector import AbortingConnector
+    from pyinformer.client.transport.aborting_connector import AbortingConnector
 
     tls = ClusterConfig(
         server=client.issuer.partition("?")[0], ca_file=client.ca_file, ca_data=client.ca_data

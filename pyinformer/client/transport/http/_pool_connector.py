@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 
 import anyio
 
-from pyinformer.client.transport.connector import AbortingConnector
+from pyinformer.client.transport.aborting_connector import AbortingConnector
 from pyinformer.client.transport.http._resolver import with_zone_index
 
 if TYPE_CHECKING:

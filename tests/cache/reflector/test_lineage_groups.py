@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.cache.reflector.history._groups import HistoryGroup, affected_by, history_group
+from pyinformer.cache.reflector.lineage._groups import HistoryGroup, affected_by, history_group
 from pyinformer.client.transport import ClusterConfig, Connection, ListWatch
 from pyinformer.objects import GroupVersionResource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyinformer.cache.reflector.history import HistorySample
+    from pyinformer.cache.reflector.lineage import HistorySample
 
 CONNECTION = Connection(ClusterConfig(server="http://127.0.0.1:1"))
 CORE, APPS, METRICS, CUSTOM = "v1", "apps/v1", "metrics.k8s.io/v1", "example.com/v1"

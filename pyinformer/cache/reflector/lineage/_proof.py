@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from pyinformer._runtime.tasks import TimeBudget, spread
-from pyinformer.cache.reflector.history._groups import has_comparable_position
+from pyinformer.cache.reflector.lineage._groups import has_comparable_position
 from pyinformer.client.transport import NO_SERVER_BEHIND, ListSplitter
 from pyinformer.errors import (
     APIStatusError,
@@ -39,8 +39,8 @@ from pyinformer.objects import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.cache.reflector.history._groups import HistoryMember
-    from pyinformer.cache.reflector.history._samples import HistorySample
+    from pyinformer.cache.reflector.lineage._groups import HistoryMember
+    from pyinformer.cache.reflector.lineage._samples import HistorySample
     from pyinformer.client.transport import Body, ListWatch
 
 _APART_SECONDS: Final = 1.0  # between two quorum lists: a lagging server catches up meanwhile

@@ -15,15 +15,15 @@ import anyio
 
 from pyinformer._runtime.loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cache.reflector.history._groups import HistoryGroup, affected_by, history_group
-from pyinformer.cache.reflector.history._proof import HistoryVerdict, Proof, cluster_uid, prove
-from pyinformer.cache.reflector.history._round_trips import RoundTrips
+from pyinformer.cache.reflector.lineage._groups import HistoryGroup, affected_by, history_group
+from pyinformer.cache.reflector.lineage._proof import HistoryVerdict, Proof, cluster_uid, prove
+from pyinformer.cache.reflector.lineage._round_trips import RoundTrips
 from pyinformer.errors import InformerError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
-    from pyinformer.cache.reflector.history._groups import HistoryMember
+    from pyinformer.cache.reflector.lineage._groups import HistoryMember
 
 _log = get_logger(__name__)
 

@@ -15,7 +15,7 @@ from pyinformer.objects import older, resource_version_is_well_formed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.cache.reflector.history import RoundTrip
+    from pyinformer.cache.reflector.lineage import RoundTrip
 
 PERIOD_SECONDS: Final = 15.0
 """The usual time between two round trips of a storage while a reader asks for ages."""
@@ -37,7 +37,7 @@ _REFUSED_SECONDS: Final = 5.0  # a server that has just started refuses what it 
 
 
 @final
-class Currency:
+class AgeProof:
     """Knows as of when the cache of one reflector is what the server has; read from any thread."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pyinformer.cache.reflector import Guard
 from pyinformer.cache.reflector.guard import Order
-from pyinformer.cache.reflector.history import history_samples
+from pyinformer.cache.reflector.lineage import history_samples
 from tests.cache.reflector.samples import DictSink, meta, pod
 
 

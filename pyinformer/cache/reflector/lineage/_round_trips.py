@@ -15,9 +15,9 @@ import anyio
 from msgspec import Struct
 
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cache.reflector.history._groups import storage_of
-from pyinformer.cache.reflector.history._look_turns import LookTurns
-from pyinformer.cache.reflector.history._proof import SelectorIgnoredError, read_live
+from pyinformer.cache.reflector.lineage._groups import storage_of
+from pyinformer.cache.reflector.lineage._look_turns import LookTurns
+from pyinformer.cache.reflector.lineage._proof import SelectorIgnoredError, read_live
 from pyinformer.client.transport import ListWatch
 from pyinformer.errors import APIStatusError, ProtocolError
 from pyinformer.objects import resource_version_is_well_formed

@@ -18,19 +18,19 @@ import anyio
 
 from pyinformer._runtime.loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cache.reflector._currency import DOUBT_SECONDS, reaches
+from pyinformer.cache.reflector._age_proof import DOUBT_SECONDS, reaches
 from pyinformer.cache.reflector._silence import Look, SilenceFinding, look_at
-from pyinformer.cache.reflector.history import SelectorIgnoredError
+from pyinformer.cache.reflector.lineage import SelectorIgnoredError
 from pyinformer.client.transport import ListSplitter, is_refusal
 from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.cache.reflector._currency import Currency
+    from pyinformer.cache.reflector._age_proof import AgeProof
     from pyinformer.cache.reflector._request_budget import RequestBudget
     from pyinformer.cache.reflector._silence import StreamProgress
-    from pyinformer.cache.reflector.history import RoundTrip, RoundTrips
+    from pyinformer.cache.reflector.lineage import RoundTrip, RoundTrips
     from pyinformer.cache.reflector.machine import ReflectorMachine
     from pyinformer.client.transport import ListWatch
 
@@ -73,12 +73,12 @@ class _Doubt(enum.Enum):
 
 
 @final
-class CurrencyCheck:
+class AgeCheck:
     """Compares the watches of one reflector with lists, one after the other, while they are read.
 
     Args:
         list_watch: the resource and the scope.
-        currency: is renewed; says when.
+        age_proof: is renewed; says when.
         trips: the lists of the connection.
         machine: knows whether watches stand still, and is notified when they follow again.
         request_budget: limits new connections.
@@ -89,7 +89,7 @@ class CurrencyCheck:
     def __init__(
         self,
         list_watch: ListWatch,
-        currency: Currency,
+        age_proof: AgeProof,
         trips: RoundTrips,
         *,
         machine: ReflectorMachine,
@@ -100,7 +100,7 @@ class CurrencyCheck:
         self.is_certain: bool = False
         """The watch is known to stand still; else nothing shows whether it does."""
         self._list_watch = list_watch
-        self._currency = currency
+        self._age_proof = age_proof
         self._trips = trips
         self._machine = machine
         self._request_budget = request_budget
@@ -128,7 +128,7 @@ class CurrencyCheck:
         self._progress, self.is_certain = progress, False
         self._before = self._now(), progress().position
         loop = asyncio.get_running_loop()
-        self._currency.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
+        self._age_proof.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
         leave = self._trips.join(self._list_watch, self._wake)
         try:
             while True:
@@ -137,7 +137,7 @@ class CurrencyCheck:
                 self._is_trying = True
                 finding = await self._try()
                 self._is_trying = False
-                self._currency.tried_at = self._tried_at
+                self._age_proof.tried_at = self._tried_at
                 if finding is not SilenceFinding.NOTHING:
                     return finding
         finally:
@@ -147,7 +147,7 @@ class CurrencyCheck:
                 self._is_trying = False
                 self._tried_at = float("-inf")
                 self._return_turn()
-            self._currency.on_wanted = lambda: None
+            self._age_proof.on_wanted = lambda: None
 
     def _leave_turns(self) -> None:
         self._trips.turns.leave(self)
@@ -165,7 +165,7 @@ class CurrencyCheck:
     async def _try(self) -> SilenceFinding:
         progress = self._progress()
         if progress.events:
-            self._currency.has_stalled = False
+            self._age_proof.has_stalled = False
         self._has_turn = False
         doubt = self._doubt()
         is_suspect = self._trips.is_suspect(self._looked_at, self._tried_at)
@@ -188,7 +188,7 @@ class CurrencyCheck:
 
     @property
     def _is_asked(self) -> bool:
-        return self._currency.is_asked(self._progress().position)
+        return self._age_proof.is_asked(self._progress().position)
 
     async def _until_due(self) -> None:
         while (seconds := self._seconds_until_due()) > _SOON_SECONDS:
@@ -197,15 +197,15 @@ class CurrencyCheck:
                 await self._wanted.wait()
 
     def _seconds_until_due(self) -> float:
-        now, currency = self._now(), self._currency
-        if currency.asked_at > self._tried_at or self._trips.is_suspect(self._tried_at, now):
+        now, age_proof = self._now(), self._age_proof
+        if age_proof.asked_at > self._tried_at or self._trips.is_suspect(self._tried_at, now):
             return 0.0
         period = self._period_seconds(now)
-        if currency.is_blind:
+        if age_proof.is_blind:
             return self._tried_at + period - now
         if self._machine.is_still:  # then a load proves nothing about the next change
             return self._tried_at + period - now
-        latest = None if currency.shares_nothing else self._trips.latest(self._list_watch)
+        latest = None if age_proof.shares_nothing else self._trips.latest(self._list_watch)
         sent_at = float("-inf") if latest is None else latest.sent_at
         if latest is not self._seen and sent_at >= self._tried_at + period / 2:
             return 0.0  # it costs nothing
@@ -223,11 +223,11 @@ class CurrencyCheck:
 
     def _look_at(self, now: float) -> float:
         """Return when the watch may be compared with a list, if nothing proves the age by then."""
-        doubt_seconds = self._currency.doubt_seconds(now)
+        doubt_seconds = self._age_proof.doubt_seconds(now)
         at = max(self._as_of + doubt_seconds, self._tried_at + min(_AGAIN_SECONDS, doubt_seconds))
         if (last := self._arrivals.last_event_at) is not None:
             at = max(at, last + min(_BUSY_SECONDS, doubt_seconds))
-        if at > now or doubt_seconds < DOUBT_SECONDS or self._currency.has_stalled:
+        if at > now or doubt_seconds < DOUBT_SECONDS or self._age_proof.has_stalled:
             return at
         turns = self._trips.turns
         turn_at = now + turns.seconds_until(self, now, per_minute=self._looks_per_minute(now))
@@ -235,33 +235,33 @@ class CurrencyCheck:
 
     def _list_due_at(self, now: float) -> float:
         """Return when an age that is read has to be proven by a list, whose turn it is or not."""
-        is_known = self._as_of != float("-inf") and self._currency.is_read(now)
+        is_known = self._as_of != float("-inf") and self._age_proof.is_read(now)
         return self._as_of + _UNPROVEN_SECONDS if is_known else math.inf
 
     def _paced_until(self, due_at: float, now: float, courtesy_seconds: float) -> float:
-        is_strict = self._currency.doubt_seconds(now) < DOUBT_SECONDS
-        if is_strict or self._currency.is_blind:
+        is_strict = self._age_proof.doubt_seconds(now) < DOUBT_SECONDS
+        if is_strict or self._age_proof.is_blind:
             return float("-inf")
         return self._trips.paced_until(self._list_watch, due_at, now, courtesy_seconds)
 
     def _period_seconds(self, now: float) -> float:
-        if self._currency.is_blind:
+        if self._age_proof.is_blind:
             return _BLIND_SECONDS
-        period = self._currency.period_seconds(now)
+        period = self._age_proof.period_seconds(now)
         return min(period, _STILL_PERIOD_SECONDS) if self._machine.is_still else period
 
     def _looks_per_minute(self, now: float) -> float:
-        return _LOOKS if self._currency.is_read(now) else _UNREAD_LOOKS
+        return _LOOKS if self._age_proof.is_read(now) else _UNREAD_LOOKS
 
     @property
     def _as_of(self) -> float:
-        as_of = self._currency.as_of(self._progress().position)
+        as_of = self._age_proof.as_of(self._progress().position)
         return float("-inf") if as_of is None else as_of
 
     async def _take(self, *, alone: bool, fresh: bool = False) -> RoundTrip | None:
         """Return a round trip that the cache will have caught up with; None if there is none."""
-        now, currency, trips = self._now(), self._currency, self._trips
-        alone = alone or currency.shares_nothing
+        now, age_proof, trips = self._now(), self._age_proof, self._trips
+        alone = alone or age_proof.shares_nothing
         before, self._before = self._before, (now, self._progress().position)
         shared_seconds = self._period_seconds(now) * _SHARED_PART
         if fresh:
@@ -271,24 +271,24 @@ class CurrencyCheck:
             trip = await trips.take(self._list_watch, oldest_at=oldest_at, alone=alone)
         except InformerError as error:
             if isinstance(error, APIStatusError):
-                currency.refused_at = self._now()
+                age_proof.refused_at = self._now()
             status = error.status if isinstance(error, APIStatusError) else 0
             is_refused = is_refusal(status) and status != _NOT_FOUND
             if is_refused or isinstance(error, SelectorIgnoredError):
-                currency.list_refused(self._now(), is_final=not is_refused)
+                age_proof.list_refused(self._now(), is_final=not is_refused)
             return None
         if trip.path == self._list_watch.path:
             self._sent_at = trip.sent_at
-        currency.list_answered()
+        age_proof.list_answered()
         if not alone:
             self._seen = trip
         known_at, known = self._before if trip.sent_at >= now else before
         if trip.sent_at >= known_at and known != trip.version and reaches(known, trip.version):
             # A newest version that is older than the position is of another storage or history.
-            currency.shares_nothing = True
+            age_proof.shares_nothing = True
             return None
         self._note("a list is at", trip)
-        currency.expect(trip, self._progress().position)
+        age_proof.expect(trip, self._progress().position)
         return trip
 
     def _note(self, what: str, trip: RoundTrip) -> None:
@@ -303,14 +303,14 @@ class CurrencyCheck:
 
     def _doubt(self) -> _Doubt:
         """Decide whether the watch is compared with a list now."""
-        now, currency, turns = self._tried_at, self._currency, self._trips.turns
+        now, age_proof, turns = self._tried_at, self._age_proof, self._trips.turns
         if self._machine.is_still or self._is_asked:  # also at the version of a list: is it known?
             return _Doubt.LOOK
         if not self._is_doubtful(now):
             self._leave_turns()
             return _Doubt.NONE
-        doubt_seconds, age_seconds = currency.doubt_seconds(now), now - self._as_of
-        is_free = doubt_seconds < DOUBT_SECONDS or currency.has_stalled
+        doubt_seconds, age_seconds = age_proof.doubt_seconds(now), now - self._as_of
+        is_free = doubt_seconds < DOUBT_SECONDS or age_proof.has_stalled
         if is_free or self._trips.is_suspect(self._looked_at, now):
             return _Doubt.LOOK
         if self._lags():
@@ -320,7 +320,7 @@ class CurrencyCheck:
             return _Doubt.LOOK
         if now >= self._list_due_at(now):  # lists have slots; so many comparisons fill the pool
             return _Doubt.LIST
-        is_overdue = age_seconds >= _OVERDUE_SECONDS and currency.is_read(now)
+        is_overdue = age_seconds >= _OVERDUE_SECONDS and age_proof.is_read(now)
         if not is_overdue or now - self._reminded_at < _OVERDUE_SECONDS:
             return _Doubt.NONE
         # Of a server whose caches learn nothing by it each takes a connection for three seconds.
@@ -331,12 +331,12 @@ class CurrencyCheck:
     def _lags(self) -> bool:
         """Return whether a bookmark has arrived that is older than a list long before it."""
         at = self._arrivals.last_bookmark_at
-        return at is not None and self._currency.misses(
+        return at is not None and self._age_proof.misses(
             self._progress().position, at - _LAG_SECONDS
         )
 
     def _is_doubtful(self, now: float) -> bool:
-        doubt_seconds, last = self._currency.doubt_seconds(now), self._arrivals.last_event_at
+        doubt_seconds, last = self._age_proof.doubt_seconds(now), self._arrivals.last_event_at
         if last is not None and now - last < min(_BUSY_SECONDS, doubt_seconds):
             return False
         return now - self._as_of >= doubt_seconds - _SOON_SECONDS
@@ -369,7 +369,7 @@ class CurrencyCheck:
             return SilenceFinding.NOTHING
         if is_cached is False and self._trips.knows_followed():
             self.is_certain = True
-            self._currency.still_at = now = self._now()
+            self._age_proof.still_at = now = self._now()
             if not self._machine.is_still:
                 self._trips.stood_still(now)
             return SilenceFinding.STILL
@@ -395,7 +395,7 @@ class CurrencyCheck:
         look = await look_at(self._list_watch, before.position, trip.version, same_server=True)
         if look is Look.CURRENT:
             self._note("a second watch has no event up to", trip)
-            self._currency.proven(trip)
+            self._age_proof.proven(trip)
         elif look is Look.NEWS:
             await anyio.sleep(_CONFIRM_SECONDS)
             if self._progress().events == before.events:
@@ -409,8 +409,8 @@ class CurrencyCheck:
 
         A proxy that holds a response back until its end delivers nothing on any long watch.
         """
-        again = self._currency.has_stalled and not progress.events
-        self._currency.has_stalled = True
+        again = self._age_proof.has_stalled and not progress.events
+        self._age_proof.has_stalled = True
         return SilenceFinding.STILL if again else SilenceFinding.STALLED
 
 

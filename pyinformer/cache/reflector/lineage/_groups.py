@@ -18,7 +18,7 @@ from pyinformer.objects import resource_version_is_well_formed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyinformer.cache.reflector.history._samples import HistorySample
+    from pyinformer.cache.reflector.lineage._samples import HistorySample
     from pyinformer.client.transport import ListWatch
     from pyinformer.objects import GroupVersionResource
 

@@ -1,17 +1,17 @@
 """The history behind a server: its proof, and the reflectors that share it."""
 
-from pyinformer.cache.reflector.history._groups import is_built_in
-from pyinformer.cache.reflector.history._lineage import Lineage, LineageStatus
-from pyinformer.cache.reflector.history._look_turns import LookTurns
-from pyinformer.cache.reflector.history._proof import (
+from pyinformer.cache.reflector.lineage._groups import is_built_in
+from pyinformer.cache.reflector.lineage._lineage import Lineage, LineageStatus
+from pyinformer.cache.reflector.lineage._look_turns import LookTurns
+from pyinformer.cache.reflector.lineage._proof import (
     HistoryVerdict,
     LiveIdentity,
     SelectorIgnoredError,
     check_is_asked_for,
     read_live,
 )
-from pyinformer.cache.reflector.history._round_trips import RoundTrip, RoundTrips
-from pyinformer.cache.reflector.history._samples import HistorySample, history_samples
+from pyinformer.cache.reflector.lineage._round_trips import RoundTrip, RoundTrips
+from pyinformer.cache.reflector.lineage._samples import HistorySample, history_samples
 
 __all__ = [
     "HistorySample",
