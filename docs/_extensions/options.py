@@ -27,7 +27,6 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "pyinformer.client.ConnectionOptions",
         "pyinformer.client.WriteOptions",
         "pyinformer.ClusterPool",
-        "pyinformer.client.ClusterPoolOptions",
         "pyinformer.run_in_thread",
     ),
     "Read and write": tuple(

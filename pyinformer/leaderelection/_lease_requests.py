@@ -15,8 +15,8 @@ from msgspec import Raw
 from pyinformer.client.cluster import state_of
 from pyinformer.client.transport import (
     Connection,
-    ConnectionOptions,
     ConnectionProtocol,
+    ConnectionTimeouts,
     ListWatch,
     unguarded,
 )
@@ -75,9 +75,9 @@ class LeaseRequests:
         """Their connection; without a network it is that of the cluster."""
         self._is_own = isinstance(cluster.connection, Connection)
         if self._is_own:
-            options = ConnectionOptions(connect_timeout_seconds=timeout_seconds)
+            timeouts = ConnectionTimeouts(connect_seconds=timeout_seconds)
             metrics = state_of(cluster).request_metrics
-            self.connection = Connection(cluster.config, options=options, metrics=metrics)
+            self.connection = Connection(cluster.config, timeouts=timeouts, metrics=metrics)
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._server = self.connection.config.server
         self._name, self._namespace = name, namespace

@@ -56,16 +56,10 @@ class LeaderElectionOptions:
     """How long `lead` may take to end after it was cancelled. The Lease is renewed meanwhile,
     unless the term is lost. Then the elector gives up with an error, without a release."""
 
-    barrier_timeout_seconds: float = 60.0
-    """How long an operator's caches may take, at the beginning of a term, to reach what earlier
-    leaders wrote. If they take longer, the operator releases the Lease and ends with a
-    StaleCacheError."""
-
     def __post_init__(self) -> None:
         for name in _WHOLE:
             _check_whole(name, getattr(self, name))
-        for name in ("end_timeout_seconds", "barrier_timeout_seconds"):
-            check_seconds(name, getattr(self, name), is_positive=True)
+        check_seconds("end_timeout_seconds", self.end_timeout_seconds, is_positive=True)
         lease, renew = self.lease_duration_seconds, self.renew_deadline_seconds
         if lease <= renew:
             reason = f"must be greater than renew_deadline_seconds={renew:g}, got {lease:g}"

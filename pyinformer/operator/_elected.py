@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
+# How long the caches may take, at the beginning of a term, to reach what earlier leaders wrote. A
+# leader that does not begin is worse than one of another replica, whose caches may be further.
+_BARRIER_TIMEOUT_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
 _JOIN_AGAIN_SECONDS: Final = 10.0  # beyond the barrier's own timeout
 
@@ -86,7 +89,6 @@ class ElectedControllers(Startable):
         options += [one.options for one in builder.timers]
         self._sync_timeout_seconds = max(one.sync_timeout_seconds for one in options)
         durations = _durations_of(election, options)
-        self._barrier_timeout_seconds = durations.barrier_timeout_seconds
         name = election.name or ""
         self._recorder = EventRecorder(cluster, event_reporter(name))
         is_asked = election.ends_process
@@ -326,12 +328,12 @@ class ElectedControllers(Startable):
                 found = await catch_up(
                     informer,
                     resource_version=version,
-                    timeout_seconds=self._barrier_timeout_seconds,
+                    timeout_seconds=_BARRIER_TIMEOUT_SECONDS,
                 )
             except InformerError as error:
                 error.add_note(
                     "a term begins when the caches hold what earlier leaders wrote; they had"
-                    f" barrier_timeout_seconds={self._barrier_timeout_seconds:g}"
+                    f" {_BARRIER_TIMEOUT_SECONDS:g} s for that"
                 )
                 failures.append(error)
             else:

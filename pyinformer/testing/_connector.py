@@ -55,7 +55,7 @@ class Connector:
             namespace: that of the connection, as the pod's in a cluster: where the Lease of a
                 leader election is.
             name: the name of the cluster, if there are several.
-            options: the limits of the connection.
+            options: how many connections it uses, and what reads them.
             write_options: the rate limit and the retries of writes.
 
         Raises:

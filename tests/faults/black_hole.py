@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
 
 import pyinformer
-from pyinformer.client.transport import ClusterConfig, Connection, ConnectionOptions
+from pyinformer.client.transport import ClusterConfig, Connection, ConnectionTimeouts
 from pyinformer.errors import TransportError
 from pyinformer.testing import APIServer, FaultProxy
 from tests.waiting import until
@@ -102,7 +102,7 @@ def server() -> Iterator[tuple[Peer, ClusterConfig]]:
 
 async def stream_fails(config: ClusterConfig, opened: asyncio.Event, *, watch: bool) -> str:
     """Follow a stream, and return with which words it ended."""
-    connection = Connection(config, options=ConnectionOptions(idle_timeout_seconds=600.0))
+    connection = Connection(config, timeouts=ConnectionTimeouts(idle_seconds=600.0))
     try:
         async with connection.stream("/api/v1/pods", WATCH, watch=watch) as body:
             opened.set()

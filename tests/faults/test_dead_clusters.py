@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import pyinformer
 from pyinformer import ClusterPool, SharedInformerFactory
-from pyinformer.client.transport import ClusterConfig
 from pyinformer.errors import CacheSyncTimeoutError, ClusterUnavailableError
 from pyinformer.testing import APIServer, Fault
 from tests.cache.informer.clusters import HURRIED, pod
+from tests.client.transport.serving import cluster_with
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -34,12 +33,15 @@ if TYPE_CHECKING:
 
 # Only the wait's own timeout can end it: every timeout of the connection is far longer than the
 # longest that a busy machine takes.
-PATIENT = pyinformer.client.ConnectionOptions(
-    connect_timeout_seconds=600.0,
-    headers_timeout_seconds=600.0,
-    request_timeout_seconds=600.0,
-    idle_timeout_seconds=600.0,
-    acquire_timeout_seconds=600.0,
+PATIENT = dict.fromkeys(
+    (
+        "connect_seconds",
+        "headers_seconds",
+        "request_seconds",
+        "idle_seconds",
+        "acquire_seconds",
+    ),
+    600.0,
 )
 IN_TIME_SECONDS = 100.0
 
@@ -157,7 +159,7 @@ MATRIX = pytest.mark.parametrize(
 async def test_waiting_for_caches_ends_in_time_and_names_the_cause(kind: Kind) -> None:
     async with (
         kind() as dead,
-        pyinformer.connect(server=dead.url, options=PATIENT) as cluster,
+        cluster_with(dead.url, **PATIENT) as cluster,
         SharedInformerFactory(cluster) as factory,
     ):
         factory.informer(dead.api_version, dead.plural)
@@ -185,7 +187,7 @@ class Pools:
     def connect(self, name: str) -> AbstractAsyncContextManager[Cluster]:
         """Connect to the dead one, or a good one."""
         url = self.dead.url if name == "dead" else self.good.url
-        return pyinformer.connect(config=ClusterConfig(server=url), name=name, options=PATIENT)
+        return cluster_with(url, name, **PATIENT)
 
     @asynccontextmanager
     async def follow(self, cluster: Cluster) -> AsyncIterator[SharedInformerFactory]:

@@ -16,8 +16,7 @@ import pyinformer
 from pyinformer import SharedInformerFactory
 from pyinformer.cache import ReflectorOptions
 from pyinformer.cache.reflector import RequestBudgetOptions
-from pyinformer.client import ConnectionOptions
-from tests.client.transport.serving import CHUNKED, chunk, response, serving
+from tests.client.transport.serving import CHUNKED, chunk, cluster_with, response, serving
 from tests.followed import limited
 from tests.waiting import until
 
@@ -149,10 +148,9 @@ async def test_an_error_whose_body_stalls_delays_an_informer_and_does_not_stop_i
         writer.write(STALLED)
         await asyncio.Event().wait()
 
-    options = ConnectionOptions(idle_timeout_seconds=0.5)  # of an error's body, too; else 5 s
     async with (
         serving(stall_each_once) as server,
-        pyinformer.connect(server=server.url, options=options) as cluster,
+        cluster_with(server.url, idle_seconds=0.5) as cluster,  # of an error's body, too; else 5 s
         SharedInformerFactory(cluster, options=ReflectorOptions(use_watch_list=False)) as factory,
     ):
         informer = factory.informer("v1", "configmaps")

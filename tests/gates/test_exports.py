@@ -163,7 +163,6 @@ PUBLIC: dict[str, list[str]] = {
         "Cluster",
         "ClusterConfig",
         "ClusterPool",
-        "ClusterPoolOptions",
         "ConfiguredClient",
         "ConnectionOptions",
         "Credentials",

@@ -14,7 +14,7 @@ from pyinformer.client.cluster._field_manager import writing_as
 from pyinformer.client.cluster._log_stream import LogStream
 from pyinformer.client.cluster._managed_fields import upgrade_managed_fields
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
-from pyinformer.client.cluster._pool import ClusterPool, ClusterPoolOptions
+from pyinformer.client.cluster._pool import ClusterPool
 from pyinformer.client.cluster._pooled_cluster import PooledClusterStatus
 from pyinformer.client.cluster._targets import Parent, head_of
 from pyinformer.client.cluster._throttled_requests import WriteOptions, WriteStatistics
@@ -42,7 +42,6 @@ __all__ = [
     "Body",
     "Cluster",
     "ClusterPool",
-    "ClusterPoolOptions",
     "Discovery",
     "FieldValidation",
     "LogStream",

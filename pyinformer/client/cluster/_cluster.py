@@ -167,7 +167,7 @@ class Cluster(Closable):
     Args:
         config: how the server is reached.
         name: what to call it beside other clusters, in requests, logs and errors; not checked.
-        options: the bounds of the connection.
+        options: how many connections it uses, and what reads them.
         write_options: the rate of writes, and how long a busy server is retried.
         metrics: where its requests are counted until it is closed; also where informers, factories
             and operators of this cluster record their figures, unless they are given others.

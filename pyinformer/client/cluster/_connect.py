@@ -70,7 +70,7 @@ async def connect(
         trust_env: False ignores HTTPS_PROXY, HTTP_PROXY and NO_PROXY, which otherwise apply as for
             kubectl; the `proxy-url` of a kubeconfig takes precedence over them.
         name: what to call the cluster beside other clusters, such as `prod`; requests carry it.
-        options: the bounds of the connection.
+        options: how many connections it uses, and what reads them.
         write_options: the rate of writes, and how long a busy server is retried.
         metrics: where its requests are counted until it is closed; also where informers, factories
             and operators of this cluster record their figures, unless they are given others.

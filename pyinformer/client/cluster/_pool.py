@@ -14,7 +14,6 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar, final
 
@@ -52,34 +51,12 @@ _LAST_CHECK_SECONDS: Final = 0.5  # a check is quick, but may start late on a bu
 _READY_GRACE_SECONDS: Final = 1.0  # ready() explains its timeout better than a cancellation does
 _FORGET_SECONDS: Final = 600.0  # after the next attempt could have begun, failures are forgotten
 _SWEEP_SECONDS: Final = 60.0  # between two searches for such failures: there may be many names
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPoolOptions:
-    """How long a pool waits for a cluster, and how soon it retries."""
-
-    open_timeout_seconds: float = 60.0
-    """How long opening a cluster may take until it is ready, however long callers wait for it. Then
-    it is closed again and the attempt has failed."""
-
-    retry_initial_seconds: float = 1.0
-    """The mean delay of the next attempt after a first failure; each further failure in a row
-    doubles it. Until then `get` raises the cause at once."""
-
-    retry_max_seconds: float = 60.0
-    """The longest time between two attempts."""
-
-    close_timeout_seconds: float = 30.0
-    """How long closing a cluster may take before it is cancelled."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        for option in fields(self):
-            check_seconds(option.name, getattr(self, option.name), is_positive=True)
-        if self.retry_max_seconds < self.retry_initial_seconds:
-            reason = f"must be at least retry_initial_seconds, got {self.retry_max_seconds}"
-            raise InvalidArgumentError("retry_max_seconds", reason)
+# Opening includes the first load of caches. After this time the attempt has failed and is closed,
+# however long callers wait for it: what hangs for so long may need a new connection.
+_OPEN_TIMEOUT_SECONDS: Final = 60.0
+_RETRY_INITIAL_SECONDS: Final = 1.0  # on average after a first failure; doubled by each in a row
+_RETRY_MAX_SECONDS: Final = 60.0  # a cluster that is back is open within a minute of a request
+_CLOSE_TIMEOUT_SECONDS: Final = 30.0  # then it is cancelled: the time that Kubernetes gives a pod
 
 
 @final
@@ -111,7 +88,6 @@ class ClusterPool(Startable, Generic[_T]):
         ready: waits at most the given seconds until the value of `open` can be used, and raises
             what is missing; with 0 seconds it does not wait. What it returns does not count, and
             False is refused. None: it can be used at once.
-        options: timeouts and backoff.
         metrics: where the states of the clusters are shown until the pool is closed; also for the
             clusters that it connects to if `connect` is None.
         rng: the source of randomness.
@@ -126,7 +102,6 @@ class ClusterPool(Startable, Generic[_T]):
         *,
         connect: Connect | None = None,
         ready: Callable[[_T, float], Awaitable[object]] | None = None,
-        options: ClusterPoolOptions | None = None,
         metrics: Metrics = NO_METRICS,
         rng: random.Random | None = None,
     ) -> None:
@@ -134,7 +109,6 @@ class ClusterPool(Startable, Generic[_T]):
         self._open = open
         self._connect = connect or partial(_context_of, metrics=metrics)
         self._ready = ready
-        self._options = options or ClusterPoolOptions()
         self._rng = rng or random.Random()
         self._members: dict[str, PooledCluster[_T]] = {}
         self._host = Host("the cluster pool")
@@ -222,8 +196,8 @@ class ClusterPool(Startable, Generic[_T]):
             self._swept_at = now
             self._forget_failures(now)
         backoff = ExponentialBackoff(
-            initial_seconds=self._options.retry_initial_seconds,
-            max_seconds=self._options.retry_max_seconds,
+            initial_seconds=_RETRY_INITIAL_SECONDS,
+            max_seconds=_RETRY_MAX_SECONDS,
             reset_after_seconds=math.inf,  # only success resets it
             rng=self._rng,
         )
@@ -278,7 +252,7 @@ class ClusterPool(Startable, Generic[_T]):
         """Run functions of the user, and return what they raised, whatever it is.
 
         They have a task of their own. The end of the scope cancels it once, so that a clean-up can
-        wait for what it needs, and again and again after `close_timeout_seconds`. Extension modules
+        wait for what it needs, and again and again after the time to close. Extension modules
         may raise a BaseException that is not an Exception, and awaiting a task that was cancelled
         raises CancelledError; in the task group such an error would end all clusters.
 
@@ -303,7 +277,7 @@ class ClusterPool(Startable, Generic[_T]):
             with scope:
                 await task.join()
         finally:
-            await task.end(self._options.close_timeout_seconds)
+            await task.end(_CLOSE_TIMEOUT_SECONDS)
         error = raised[0] if raised else None
         is_ours = scope.cancel_called and isinstance(error, asyncio.CancelledError)
         return None if is_ours else error
@@ -328,7 +302,7 @@ class ClusterPool(Startable, Generic[_T]):
 
     def _closed(self, member: PooledCluster[_T], error: BaseException | None) -> None:
         if error is None and member.scope.cancel_called and not member.is_given_up:
-            error = TimeoutError(f"cancelled after {self._options.close_timeout_seconds:g} s")
+            error = TimeoutError(f"cancelled after {_CLOSE_TIMEOUT_SECONDS:g} s")
         if error is not None:
             self._warn("cluster %(cluster)s was not closed cleanly: %(error)s", member, bare(error))
         member.gone(self._now())
@@ -351,9 +325,9 @@ class ClusterPool(Startable, Generic[_T]):
         if not member.scope.cancel_called:
             return LifecycleError("the value of open() ended by itself")
         if member.has_broken:
-            seconds = self._options.close_timeout_seconds
+            seconds = _CLOSE_TIMEOUT_SECONDS
             return TimeoutError(f"it broke, and closing it was cancelled after {seconds:g} s")
-        seconds = self._options.open_timeout_seconds
+        seconds = _OPEN_TIMEOUT_SECONDS
         return TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
 
     def _warn(self, text: str, member: PooledCluster[_T], error: BaseException) -> None:
@@ -361,7 +335,7 @@ class ClusterPool(Startable, Generic[_T]):
         _log.warning(text, facts, extra=facts)
 
     async def _hold(self, member: PooledCluster[_T]) -> None:
-        deadline = self._now() + self._options.open_timeout_seconds
+        deadline = self._now() + _OPEN_TIMEOUT_SECONDS
         member.scope.deadline = deadline
         async with self._connect(member.name) as cluster:
             member.connected()
@@ -382,12 +356,12 @@ class ClusterPool(Startable, Generic[_T]):
         member.is_ready(self._now())
         _log.info("cluster %s is open", member.name, extra={"cluster": member.name})
         await member.end.wait()
-        member.scope.deadline = self._now() + self._options.close_timeout_seconds
+        member.scope.deadline = self._now() + _CLOSE_TIMEOUT_SECONDS
 
     def _fails(self, member: PooledCluster[_T], error: BaseException) -> None:
         """Stop returning the value to callers, and bound the time of closing it."""
         if not member.scope.cancel_called:
-            member.scope.deadline = self._now() + self._options.close_timeout_seconds
+            member.scope.deadline = self._now() + _CLOSE_TIMEOUT_SECONDS
         member.fails(error, self._now())
 
     async def evict(self, name: str) -> None:
@@ -439,7 +413,7 @@ class ClusterPool(Startable, Generic[_T]):
             InternalError: a task of the pool crashed.
 
         Cancellation:
-            Takes effect when everything is closed, at most `close_timeout_seconds` later.
+            Takes effect when everything is closed, at most half a minute later.
         """
         self._loop.check(may_be_closed=True)
         self._is_closed = True
@@ -448,7 +422,7 @@ class ClusterPool(Startable, Generic[_T]):
         await run_shielded("the close of a ClusterPool", self._close())
 
     async def _close(self) -> None:
-        seconds = self._options.close_timeout_seconds + _READY_GRACE_SECONDS
+        seconds = _CLOSE_TIMEOUT_SECONDS + _READY_GRACE_SECONDS
         with anyio.move_on_after(seconds):
             await anyio.lowlevel.checkpoint()  # tasks of this turn take their first step
             for member in tuple(self._members.values()):

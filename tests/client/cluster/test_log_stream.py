@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyinformer
-from pyinformer.client import ConnectionOptions
 from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
@@ -29,6 +28,7 @@ from tests.client.transport.serving import (
     Server,
     always,
     chunk,
+    cluster_with,
     response,
     serving,
 )
@@ -43,13 +43,11 @@ _LIMIT = 8
 
 
 @asynccontextmanager
-async def logging(
-    answer: Answer, *, options: ConnectionOptions | None = None
-) -> AsyncIterator[tuple[Cluster, Server]]:
+async def logging(answer: Answer, **timeouts: float) -> AsyncIterator[tuple[Cluster, Server]]:
     """Run a server with a log, and connect to it."""
     async with (
         serving(answer) as server,
-        pyinformer.connect(server=server.url, options=options) as cluster,
+        cluster_with(server.url, **timeouts) as cluster,
     ):
         yield cluster, server
 
@@ -237,8 +235,7 @@ async def test_a_lost_connection_is_an_error_that_counts_the_lines(*, follow: bo
 
 
 async def test_a_silent_log_is_an_error_unless_it_is_followed() -> None:
-    options = ConnectionOptions(idle_timeout_seconds=0.05)
-    async with logging(text(b"one\n", ends=False), options=options) as (cluster, _):
+    async with logging(text(b"one\n", ends=False), idle_seconds=0.05) as (cluster, _):
         async with cluster.logs("shop/web") as lines:
             with pytest.raises(RequestTimeoutError) as caught:
                 assert [line async for line in lines] == []

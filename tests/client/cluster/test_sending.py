@@ -19,9 +19,8 @@ import pyinformer
 from pyinformer import GroupVersionResource
 from pyinformer.client import WriteOptions
 from pyinformer.client.cluster import create_or_update, retry_on_conflict
-from pyinformer.client.transport import ConnectionOptions
 from tests.client.cluster.observing import RecordedWrites
-from tests.client.transport.serving import response, serving
+from tests.client.transport.serving import cluster_with, response, serving
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -249,10 +248,9 @@ async def test_a_write_whose_answer_is_lost_says_that_its_outcome_is_unknown(sen
 
 async def test_a_write_without_an_answer_in_time_says_that_its_outcome_is_unknown() -> None:
     script = Script(silent=True)
-    options = ConnectionOptions(request_timeout_seconds=0.2)
     async with (
         serving(script.answer) as server,
-        pyinformer.connect(server=server.url, options=options) as cluster,
+        cluster_with(server.url, request_seconds=0.2) as cluster,
     ):
         words = r"within 0\.2 s; whether the server carried out the PUT is not known"
         with pytest.raises(pyinformer.errors.RequestTimeoutError, match=words) as found:

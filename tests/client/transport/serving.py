@@ -7,7 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyinformer.client.transport import ClusterConfig, Connection, ConnectionOptions, NoCredentials
+from pyinformer.client.cluster import Cluster
+from pyinformer.client.transport import (
+    ClusterConfig,
+    Connection,
+    ConnectionOptions,
+    ConnectionTimeouts,
+    NoCredentials,
+)
 from tests.waiting import settle
 
 if TYPE_CHECKING:
@@ -162,13 +169,31 @@ async def connected(
     *,
     credentials: Credentials | None = None,
     config: ClusterConfig | None = None,
-    **options: float | str,
+    max_request_connections: int = 32,
+    http_client: str = "direct",
+    **timeouts: float,
 ) -> AsyncIterator[Connection]:
     """Make a connection that is closed when the block is left."""
     if config is None:
         config = ClusterConfig(server=url, credentials=credentials or NoCredentials())
-    connection = Connection(config, options=ConnectionOptions(**options))  # type: ignore[arg-type] # one of them is an int
+    connection = Connection(
+        config,
+        options=ConnectionOptions(
+            max_request_connections=max_request_connections,
+            http_client=http_client,  # type: ignore[arg-type] # the tests' parameters are texts
+        ),
+        timeouts=ConnectionTimeouts(**timeouts),
+    )
     try:
         yield connection
     finally:
         await connection.aclose()
+
+
+@asynccontextmanager
+async def cluster_with(url: str, name: str = "", /, **timeouts: float) -> AsyncIterator[Cluster]:
+    """Make a cluster whose connection has other deadlines than that of a program."""
+    config = ClusterConfig(server=url)
+    connection = Connection(config, timeouts=ConnectionTimeouts(**timeouts))
+    async with Cluster(config, name=name, connection=connection) as cluster:
+        yield cluster

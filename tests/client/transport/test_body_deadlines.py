@@ -57,7 +57,7 @@ async def test_an_error_answer_without_its_body_is_the_error_of_its_status(
 ) -> None:
     async with (
         serving(answer) as server,  # type: ignore[arg-type] # each of them is one
-        connected(server.url, http_client=client, idle_timeout_seconds=0.05) as connection,
+        connected(server.url, http_client=client, idle_seconds=0.05) as connection,
     ):
         with pytest.raises(ServerError) as caught:
             async with connection.stream("/a", watch=watch):
@@ -77,7 +77,7 @@ async def test_an_error_answer_whose_body_is_not_http_is_the_error_of_its_status
 async def test_a_request_gets_the_status_though_the_body_never_arrives() -> None:
     async with (
         serving(stalls) as server,
-        connected(server.url, idle_timeout_seconds=0.05) as connection,
+        connected(server.url, idle_seconds=0.05) as connection,
     ):
         with pytest.raises(ServerError, match="503"):
             await connection.request("PUT", "/a", body=b"{}")
@@ -133,7 +133,7 @@ async def test_a_list_that_trickles_is_abandoned_though_it_is_never_idle() -> No
 
     async with (
         serving(answer) as server,
-        connected(server.url, body_timeout_seconds=0.1) as connection,
+        connected(server.url, body_seconds=0.1) as connection,
         connection.stream("/a", watch=False) as body,
     ):
         with pytest.raises(RequestTimeoutError, match=r"too slowly: \d+ bytes within"):
@@ -153,7 +153,7 @@ async def test_a_list_is_not_idle_while_a_long_chunk_arrives(
 
     async with (
         serving(answer) as server,
-        connected(server.url, http_client=client, idle_timeout_seconds=1.0) as connection,
+        connected(server.url, http_client=client, idle_seconds=1.0) as connection,
         connection.stream("/a", watch=False) as body,
     ):
         assert await body.read() == b"x" * 500
@@ -170,7 +170,7 @@ async def test_a_list_that_brings_much_may_take_longer() -> None:
 
     async with (
         serving(answer) as server,
-        connected(server.url, body_timeout_seconds=0.05) as connection,
+        connected(server.url, body_seconds=0.05) as connection,
         connection.stream("/a", watch=False) as body,
     ):
         received = 0

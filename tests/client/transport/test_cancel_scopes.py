@@ -71,9 +71,9 @@ async def test_a_scope_around_a_request_catches_its_own_cancellation(apiserver: 
     for _ in range(ROUNDS):
         async with connected(
             apiserver.url,
-            headers_timeout_seconds=DEADLINE_SECONDS,
-            idle_timeout_seconds=DEADLINE_SECONDS,
-            connect_timeout_seconds=DEADLINE_SECONDS,
+            headers_seconds=DEADLINE_SECONDS,
+            idle_seconds=DEADLINE_SECONDS,
+            connect_seconds=DEADLINE_SECONDS,
         ) as connection:
             loop.call_later(rng.uniform(0, 0.05), threading.Event().wait, rng.uniform(0, 0.08))
             async with anyio.create_task_group() as group:

@@ -133,9 +133,7 @@ async def test_a_put_goes_through_beside_150_open_watches() -> None:
 async def test_an_exhausted_pool_is_reported_and_recovers() -> None:
     async with (
         serving(always(CHUNKED + chunk(b"{"))) as server,
-        connected(
-            server.url, max_request_connections=2, acquire_timeout_seconds=0.05
-        ) as connection,
+        connected(server.url, max_request_connections=2, acquire_seconds=0.05) as connection,
     ):
         async with connection.stream("/a", watch=False), connection.stream("/a", watch=False):
             with pytest.raises(
@@ -159,9 +157,7 @@ async def test_writes_that_wait_leave_connections_for_reads() -> None:
 
     async with (
         serving(answer) as server,
-        connected(
-            server.url, max_request_connections=4, acquire_timeout_seconds=0.05
-        ) as connection,
+        connected(server.url, max_request_connections=4, acquire_seconds=0.05) as connection,
         asyncio.TaskGroup() as writes,
     ):
         for _ in range(3):
@@ -423,7 +419,7 @@ async def test_an_unknown_host_is_named() -> None:
 async def test_a_silent_server_is_a_timeout_in_every_phase() -> None:
     async with (
         serving(silence) as server,
-        connected(server.url, headers_timeout_seconds=0.3) as connection,
+        connected(server.url, headers_seconds=0.3) as connection,
     ):
         with pytest.raises(RequestTimeoutError, match=r"no answer within 0\.3 s"):
             async with connection.stream("/a", watch=True):
@@ -438,9 +434,7 @@ async def test_a_silent_server_is_a_timeout_in_every_phase() -> None:
 async def test_a_tls_handshake_that_is_never_answered_is_a_timeout() -> None:
     async with (
         serving(silence) as server,
-        connected(
-            server.url.replace("http:", "https:"), connect_timeout_seconds=0.05
-        ) as connection,
+        connected(server.url.replace("http:", "https:"), connect_seconds=0.05) as connection,
     ):
         with pytest.raises(RequestTimeoutError, match="no connection within"):
             await connection.request("GET", "/a")
@@ -449,7 +443,7 @@ async def test_a_tls_handshake_that_is_never_answered_is_a_timeout() -> None:
 async def test_a_list_that_falls_silent_is_a_timeout() -> None:
     async with (
         serving(watch_and_write) as server,
-        connected(server.url, idle_timeout_seconds=0.05) as connection,
+        connected(server.url, idle_seconds=0.05) as connection,
         connection.stream("/a", [("watch", "true")], watch=False) as body,
     ):
         assert await body.read() == EVENTS[0]
@@ -466,7 +460,7 @@ async def test_a_list_may_take_its_time_to_begin() -> None:
 
     async with (
         serving(answer) as server,
-        connected(server.url, idle_timeout_seconds=0.02) as connection,
+        connected(server.url, idle_seconds=0.02) as connection,
         connection.stream("/a", watch=False) as body,
     ):
         assert await body.read() == b"{}"
@@ -475,7 +469,7 @@ async def test_a_list_may_take_its_time_to_begin() -> None:
 async def test_a_watch_may_be_silent_and_ends_at_its_deadline() -> None:
     async with (
         serving(watch_and_write) as server,
-        connected(server.url, idle_timeout_seconds=0.01) as connection,
+        connected(server.url, idle_seconds=0.01) as connection,
     ):
         stream = connection.stream("/a", [("watch", "true")], watch=True, deadline_seconds=0.1)
         async with stream as body:
@@ -505,9 +499,6 @@ async def test_a_timeout_of_zero_is_refused_at_the_call(seconds: float) -> None:
     async with connected("http://127.0.0.1:1") as connection:
         with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
             await connection.request("GET", "/a", timeout_seconds=seconds)
-    with pytest.raises(InvalidArgumentError, match="idle_timeout_seconds"):
-        async with connected("http://127.0.0.1:1", idle_timeout_seconds=seconds):
-            pass
 
 
 class Rotating:
@@ -595,7 +586,7 @@ async def test_a_reader_that_waits_is_woken_when_the_connection_is_closed(
 ) -> None:
     async with (
         serving(always(CHUNKED + chunk(b"a"))) as server,
-        connected(server.url, http_client=http_client, idle_timeout_seconds=300.0) as connection,
+        connected(server.url, http_client=http_client, idle_seconds=300.0) as connection,
         connection.stream("/a", watch=watch) as body,
     ):
         assert await body.read() == b"a"
@@ -700,7 +691,7 @@ async def test_a_request_cancelled_while_credentials_are_made_sends_nothing() ->
 
     async with (
         serving(silence) as server,
-        connected(server.url, credentials=Slow(), headers_timeout_seconds=0.05) as connection,
+        connected(server.url, credentials=Slow(), headers_seconds=0.05) as connection,
     ):
         task = asyncio.create_task(connection.request("GET", "/a"))
         await asyncio.sleep(0)

@@ -70,7 +70,7 @@ async def test_a_handshake_that_stalls() -> None:
 async def test_the_error_of_a_handshake_that_stalls_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        async with connected(url, connect_timeout_seconds=0.1) as connection:
+        async with connected(url, connect_seconds=0.1) as connection:
             with pytest.raises(RequestTimeoutError, match="it waited for the TLS handshake"):
                 await ask(connection, watch=True)
 

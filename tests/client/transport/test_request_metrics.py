@@ -21,6 +21,7 @@ from pyinformer.client.transport import (
     ClusterConfig,
     Connection,
     ConnectionOptions,
+    ConnectionTimeouts,
     RequestMetrics,
     TokenFileCredentials,
     find_config,
@@ -93,13 +94,22 @@ def test_the_names_labels_and_buckets_are_those_of_component_base() -> None:
 
 @asynccontextmanager
 async def counted(
-    server: str, *, config: ClusterConfig | None = None, **options: Any
+    server: str,
+    *,
+    config: ClusterConfig | None = None,
+    http_client: Any = "direct",
+    **timeouts: float,
 ) -> AsyncIterator[tuple[Connection, MetricsRegistry]]:
     """Make a connection that is counted in a registry."""
     registry = MetricsRegistry()
     config = config or ClusterConfig(server=server)
     metrics = RequestMetrics(registry.scope(), server, name="c")
-    connection = Connection(config, options=ConnectionOptions(**options), metrics=metrics)
+    connection = Connection(
+        config,
+        options=ConnectionOptions(http_client=http_client),
+        timeouts=ConnectionTimeouts(**timeouts),
+        metrics=metrics,
+    )
     try:
         yield connection, registry
     finally:
@@ -194,7 +204,7 @@ async def test_a_refused_connection_has_no_code_but_a_reason(
 @pytest.mark.parametrize(
     ("answer", "options", "reason"),
     [
-        pytest.param(silence, {"headers_timeout_seconds": 0.01}, "timeout", id="no-answer"),
+        pytest.param(silence, {"headers_seconds": 0.01}, "timeout", id="no-answer"),
         pytest.param(always(b"ICE 1\r\n\r\n"), {}, "protocol", id="not-http"),
         pytest.param(always(response(b"x" * 9)[:-5]), {}, "lost", id="cut-off"),
     ],

@@ -188,8 +188,7 @@ async def test_clusters_whose_name_server_is_silent_delay_no_other(
     async with serving(always(response())) as server, AsyncExitStack() as stack:
         url = f"http://{STALLS}:1"
         dead = [
-            await stack.enter_async_context(connected(url, connect_timeout_seconds=1.0))
-            for _ in range(40)
+            await stack.enter_async_context(connected(url, connect_seconds=1.0)) for _ in range(40)
         ]
         good = await stack.enter_async_context(connected(server.url.replace("127.0.0.1", KNOWN)))
         asks = [asyncio.create_task(ask(one)) for one in dead for _ in range(3)]

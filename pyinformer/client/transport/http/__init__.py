@@ -8,7 +8,7 @@ from pyinformer.client.transport.http._body import (
 )
 from pyinformer.client.transport.http._connection import Connection, Query
 from pyinformer.client.transport.http._errors import failure_reason, network_errors
-from pyinformer.client.transport.http._options import ConnectionOptions
+from pyinformer.client.transport.http._options import ConnectionOptions, ConnectionTimeouts
 from pyinformer.client.transport.http._request_metrics import RequestMetrics, as_retry
 from pyinformer.client.transport.http._resolver import with_zone_index
 from pyinformer.client.transport.http._server_warnings import OnWarning
@@ -25,6 +25,7 @@ __all__ = [
     "Body",
     "Connection",
     "ConnectionOptions",
+    "ConnectionTimeouts",
     "OnWarning",
     "PushBody",
     "Query",

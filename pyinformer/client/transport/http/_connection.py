@@ -45,7 +45,7 @@ from pyinformer.client.transport.http._errors import (
     translate,
 )
 from pyinformer.client.transport.http._fence import Fence, fence_of
-from pyinformer.client.transport.http._options import ConnectionOptions
+from pyinformer.client.transport.http._options import ConnectionOptions, ConnectionTimeouts
 from pyinformer.client.transport.http._pending import PendingRequest, PendingRequests
 from pyinformer.client.transport.http._request_metrics import MeasuredRequest, RequestMetrics
 from pyinformer.client.transport.http._responses import (
@@ -134,7 +134,8 @@ class Connection:
 
     Args:
         config: the server and how to reach it.
-        options: its limits.
+        options: how many connections it uses, and what reads them.
+        timeouts: its deadlines; None for those of every program.
         metrics: where its requests are counted; None for nowhere.
         on_warning: is called with the text and the request of each warning of the server; None for
             no function.
@@ -150,16 +151,18 @@ class Connection:
         config: ClusterConfig,
         *,
         options: ConnectionOptions | None = None,
+        timeouts: ConnectionTimeouts | None = None,
         metrics: RequestMetrics | None = None,
         on_warning: OnWarning | None = None,
     ) -> None:
         self._warnings = ServerWarnings(on_warning, None if metrics is None else metrics.warned)
         self._config = config = with_environment_proxy(config, os.environ)
         self._options = options or ConnectionOptions()
+        self._timeouts = timeouts or ConnectionTimeouts()
         self._metrics = metrics
         self._authenticator = Authenticator(config, metrics=metrics)
         remember_tokens(self, proxy_login(config))  # the proxy may quote it in its answer
-        self._dialer = Dialer(self._options, metrics=metrics)
+        self._dialer = Dialer(self._timeouts.connect_seconds, metrics=metrics)
         self._server = request_url(config.server)
         self._tls_name = name_for_tls(config.tls_server_name or urlsplit(self._server).hostname)
         places = self._options.max_request_connections
@@ -345,7 +348,7 @@ class Connection:
         """
         self.claim_loop()
         url = self._server + path
-        seconds = self._options.request_timeout_seconds
+        seconds = self._timeouts.request_seconds
         if timeout_seconds is not None:
             seconds = timeout_seconds
         if not seconds > 0:
@@ -455,7 +458,7 @@ class Connection:
         if watch:
             yield
             return
-        seconds = self._options.acquire_timeout_seconds
+        seconds = self._timeouts.acquire_seconds
         async with AsyncExitStack() as places:
             self.waiting += 1
             try:
@@ -509,9 +512,7 @@ class Connection:
         step = f"the body of an answer with status {response.status}"
         with self._pending.add(url, self._now(), step):
             body = self._body(response, url)
-            return await read_error_body(
-                response, body, most_seconds=self._options.idle_timeout_seconds
-            )
+            return await read_error_body(response, body, most_seconds=self._timeouts.idle_seconds)
 
     async def _send(
         self, request: _Request, *, is_retry: bool = False
@@ -534,7 +535,7 @@ class Connection:
         self._now = asyncio.get_running_loop().time
         try:
             with self._pending.add(request.url, self._now()) as pending:
-                with anyio.fail_after(self._options.headers_timeout_seconds):
+                with anyio.fail_after(self._timeouts.headers_seconds):
                     login = await self._log_in(pending)
                     self._check_open()
                     if request.fence is not None:
@@ -677,8 +678,8 @@ class Connection:
 
     def _waited(self, error: Exception) -> float:
         if is_of_aiohttp(error, NO_CONNECTION):
-            return self._options.connect_timeout_seconds
-        return self._options.headers_timeout_seconds
+            return self._timeouts.connect_seconds
+        return self._timeouts.headers_seconds
 
     async def _read_body(self, response: Response, url: str) -> bytes:
         with self._pending.add(url, self._now(), _REST):
@@ -686,21 +687,21 @@ class Connection:
 
     def _body(self, response: Response, url: str, *, watch: bool = False) -> Body:
         if isinstance(response, WatchResponse):
-            return response if watch else ListBody(response, self._timeouts(url), self._leave)
+            return response if watch else ListBody(response, self._read_timeouts(url), self._leave)
         if watch:
             return AiohttpBody(response, url, idle_seconds=None)
         return AiohttpBody(
             response,
             url,
-            idle_seconds=self._options.idle_timeout_seconds,
-            total_seconds=self._options.body_timeout_seconds,
+            idle_seconds=self._timeouts.idle_seconds,
+            total_seconds=self._timeouts.body_seconds,
         )
 
-    def _timeouts(self, url: str) -> ReadTimeouts:
+    def _read_timeouts(self, url: str) -> ReadTimeouts:
         return ReadTimeouts(
             url,
-            idle_seconds=self._options.idle_timeout_seconds,
-            total_seconds=self._options.body_timeout_seconds,
+            idle_seconds=self._timeouts.idle_seconds,
+            total_seconds=self._timeouts.body_seconds,
         )
 
     def _session(self, *, watch: bool) -> aiohttp.ClientSession:

@@ -16,7 +16,6 @@ from pyinformer.client.transport.http._resolver import Resolver
 if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
 
-    from pyinformer.client.transport.http._options import ConnectionOptions
     from pyinformer.client.transport.http._pending import PendingRequest
     from pyinformer.client.transport.http._request_metrics import RequestMetrics
 
@@ -47,14 +46,12 @@ class Dialer:
     """Connects the sockets of one connection, for watches and for all other requests.
 
     Args:
-        options: the options of the connection.
+        timeout_seconds: how long name, TCP and TLS may take together.
         metrics: where sockets and lookups are counted; None for nowhere.
     """
 
-    def __init__(
-        self, options: ConnectionOptions, *, metrics: RequestMetrics | None = None
-    ) -> None:
-        self.timeout_seconds: float = options.connect_timeout_seconds
+    def __init__(self, timeout_seconds: float, *, metrics: RequestMetrics | None = None) -> None:
+        self.timeout_seconds: float = timeout_seconds
         """How long name, TCP and TLS may take together."""
         self.resolver = Resolver(None if metrics is None else metrics.resolved)
         self.open_sockets: int = 0

@@ -5,10 +5,10 @@ Every wait for a server, except the one for the next event of a watch, is bounde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, final
 
-from pyinformer.objects import check_choice, check_integer, check_seconds
+from pyinformer.objects import check_choice, check_integer
 
 _HTTP_CLIENTS = ("direct", "aiohttp")
 
@@ -16,30 +16,7 @@ _HTTP_CLIENTS = ("direct", "aiohttp")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """Limits of one connection to an API server."""
-
-    connect_timeout_seconds: float = 10.0
-    """How long TCP and TLS may take together."""
-
-    headers_timeout_seconds: float = 65.0
-    """How long a stream may take to begin: longer than the 60 s after which a server times out."""
-
-    request_timeout_seconds: float = 65.0
-    """How long a whole request may take, waiting for a connection included: longer than a server
-    takes, which ends reads after 60 s, and writes, with all webhooks, after 34 s. An earlier end
-    would hide what became of a write, and which webhook did not answer."""
-
-    idle_timeout_seconds: float = 30.0
-    """How long a list that has begun may send nothing. Watches may be silent. The body of an error
-    response gets the same time in all, and at most 5 s: its status is known, only its text is lost.
-    """
-
-    body_timeout_seconds: float = 60.0
-    """How long the reads of a list, or of one page of it, may wait in all. Each 16 KiB that arrived
-    add a second: the limit ends a response that trickles, but not a large list or a slow link."""
-
-    acquire_timeout_seconds: float = 30.0
-    """How long to wait for one of the connections that requests and lists share."""
+    """How many connections a Cluster uses, and what reads them."""
 
     max_request_connections: int = 32
     """How many connections requests and lists share. Writes use at most three quarters of them, so
@@ -54,11 +31,36 @@ class ConnectionOptions:
 
     def __post_init__(self) -> None:
         check_choice("http_client", self.http_client, _HTTP_CLIENTS)
-        for option in fields(self):
-            if option.name == "http_client":
-                continue
-            value = getattr(self, option.name)
-            if option.name == "max_request_connections":
-                check_integer(option.name, value)
-            else:
-                check_seconds(option.name, value, is_positive=True)
+        check_integer("max_request_connections", self.max_request_connections)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionTimeouts:
+    """The deadlines of one connection. Programs do not set them: they follow those of the server.
+
+    A leader election shortens one of them.
+    """
+
+    connect_seconds: float = 10.0
+    """How long TCP and TLS may take together."""
+
+    headers_seconds: float = 65.0
+    """How long a stream may take to begin: longer than the 60 s after which a server times out."""
+
+    request_seconds: float = 65.0
+    """How long a whole request may take, waiting for a connection included: longer than a server
+    takes, which ends reads after 60 s, and writes, with all webhooks, after 34 s. An earlier end
+    would hide what became of a write, and which webhook did not answer."""
+
+    idle_seconds: float = 30.0
+    """How long a list that has begun may send nothing. Watches may be silent. The body of an error
+    response gets the same time in all, and at most 5 s: its status is known, only its text is lost.
+    """
+
+    body_seconds: float = 60.0
+    """How long the reads of a list, or of one page of it, may wait in all. Each 16 KiB that arrived
+    add a second: the limit ends a response that trickles, but not a large list or a slow link."""
+
+    acquire_seconds: float = 30.0
+    """How long to wait for one of the connections that requests and lists share."""
