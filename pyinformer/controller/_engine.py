@@ -31,7 +31,6 @@ from pyinformer.controller._reconcile_log import ReconcileLog
 from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
 from pyinformer.controller._result import Result
-from pyinformer.controller._start_limits import KeyLimit
 from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
 from pyinformer.controller._workers import WorkerPool
 from pyinformer.controller.sources import OwnedSource, Reason, request_text
@@ -148,9 +147,6 @@ class Engine(Generic[V]):
         self._held = self._detector.held
         self._noops = self._detector.noop_counts
         self._breaker = self._detector.breaker
-        self._limit = KeyLimit(
-            limit=options.rate_limit, period_seconds=options.rate_limit_period_seconds
-        )
         self._tasks = UserTasks(on_crash=self._crashed)
         self._pool = WorkerPool(
             name,
@@ -358,20 +354,14 @@ class Engine(Generic[V]):
             and self._noops.only_noops(request_id)
             and not self.requests.has_changes(request_id)
         )
-        wait_seconds = max(
-            self._hot.wait_seconds(request_id, now), self._limit.wait_seconds(request_id, now)
-        )
+        wait_seconds = self._hot.wait_seconds(request_id, now)
         if wait_seconds > 0:
             self._postponed += 1
             queue.add_after_nowait(request_id, wait_seconds, priority=priority)
-            if self._held:
-                self._breaker.postponed(request_id)
-                self._release_held(now)
-            return None
+            return None  # no held request waits so: its key has not started since it is held
         if may_wait and detector.holds(request_id, priority, now):
             self._release_held(now)
             return None
-        self._limit.started(request_id, now)
         reasons = self.requests.take_reasons(request_id)
         # The context of the worker's task: what the function writes is attributed to this
         # reconcile.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+_HOT_STARTS: Final = 200  # more within the window: no input changes so often for so long
 _HOT_WINDOW_SECONDS: Final = 10.0
 _HOT_DELAY_SECONDS: Final = 1.0  # a loop of a controller with itself does no harm at this rate
 _PROBE_SECONDS: Final = 1.0
@@ -84,13 +85,11 @@ class LoopDetector:
         self._options = options
         self._storms = self._hot_loops = 0
         self.hot_loops: HotLoops = HotLoops(
-            limit=options.hot_loop_limit,
+            limit=_HOT_STARTS,
             window_seconds=_HOT_WINDOW_SECONDS,
             delay_seconds=_HOT_DELAY_SECONDS,
         )
-        self.noop_counts = NoopWrites(
-            ratio=options.noop_write_ratio, per_second=options.noop_writes_per_second
-        )
+        self.noop_counts = NoopWrites()
         self.breaker = StormBreaker(is_enabled=options.noop_breaker, probe_seconds=_PROBE_SECONDS)
         self._is_breaker_logged = False
         self.held: Mapping[RequestId, int] = self.breaker.held

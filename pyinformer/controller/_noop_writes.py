@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from pyinformer.controller.sources import RequestId
 
 LEAST_WRITES: Final = 20  # fewer are too few for a share
+_RATIO: Final = 0.5  # more no-ops than this are a storm: most of what it writes is useless
+_RATE_NOOPS: Final = 100  # more within the time below are one, too, whatever their share
+_RATE_SECONDS: Final = 10.0
 _RECENT: Final = 100  # the newest writes: a storm is detected within as many
 _HORIZON_SECONDS: Final = 600.0  # older writes do not count
-_RATE_SECONDS: Final = 10.0
 _QUIET_SECONDS: Final = 60.0
 _MAX_KEYS: Final = 16_384  # about 3 MB, and only in a storm
 
@@ -36,19 +38,13 @@ class Storm(NamedTuple):
 
 @final
 class NoopWrites:
-    """Counts the writes of one controller, and decides when a storm of no-ops begins and ends.
-
-    Args:
-        ratio: a greater share of no-ops is a storm; 1 turns this off.
-        per_second: more no-ops per second, for ten seconds, are a storm; 0 turns this off.
-    """
+    """Counts the writes of one controller, and decides when a storm of no-ops begins and ends."""
 
     __slots__ = (
         "_began_at",
         "_keys",
         "_last_at",
         "_noops_before",
-        "_ratio",
         "_recent",
         "_recent_noops",
         "_times",
@@ -57,12 +53,10 @@ class NoopWrites:
         "writes",
     )
 
-    def __init__(self, *, ratio: float, per_second: float) -> None:
-        self._ratio = ratio
+    def __init__(self) -> None:
         self._recent: deque[tuple[float, bool]] = deque()  # when, and whether it changed anything
         self._recent_noops = 0
-        times = math.ceil(per_second * _RATE_SECONDS) + 1 if per_second else 0
-        self._times: deque[float] = deque(maxlen=times)  # of the newest no-ops
+        self._times: deque[float] = deque(maxlen=_RATE_NOOPS + 1)  # of the newest no-ops
         self._last_at = -math.inf
         self._began_at = 0.0
         self.is_storm: bool = False
@@ -142,15 +136,15 @@ class NoopWrites:
         keys[request_id] = keys.get(request_id, 0) + 1
 
     def _is_share_over(self) -> bool:
-        return self.ratio() > self._ratio
+        return self.ratio() > _RATIO
 
     def _has_share_halved(self) -> bool:
-        return len(self._recent) >= LEAST_WRITES and self.ratio() <= self._ratio / 2
+        return len(self._recent) >= LEAST_WRITES and self.ratio() <= _RATIO / 2
 
     def _is_rate_over(self, now: float) -> bool:
         times = self._times
-        return 0 < len(times) == times.maxlen and times[0] > now - _RATE_SECONDS
+        return len(times) > _RATE_NOOPS and times[0] > now - _RATE_SECONDS
 
     def _has_rate_halved(self, now: float) -> bool:
-        half = (self._times.maxlen or 0) // 2 + 1
+        half = _RATE_NOOPS // 2 + 1
         return len(self._times) < half or self._times[-half] <= now - _RATE_SECONDS

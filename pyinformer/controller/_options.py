@@ -9,20 +9,16 @@ from typing import final
 
 from pyinformer._runtime.tasks import LogExceptions, check_log_exceptions
 from pyinformer.controller._fenced_limiter import default_rate_limiter
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.objects import check_flag, check_integer, check_number, check_seconds
+from pyinformer.errors import InvalidTypeError
+from pyinformer.objects import check_flag, check_seconds
 from pyinformer.workqueue import RateLimiter
 
 _DURATIONS = (
     "grace_seconds",
     "drain_timeout_seconds",
     "sync_timeout_seconds",
-    "rate_limit_period_seconds",
     "resync_period_seconds",
 )
-_POSITIVE = ("rate_limit_period_seconds",)
-_MAX_PER_SECOND = 1_000  # ten seconds of writes are remembered; no controller writes as fast
-_COUNTS = ("max_stuck_workers", "rate_limit", "hot_loop_limit")
 
 
 @final
@@ -49,28 +45,13 @@ class ControllerOptions:
     """Makes the limiter that says how long a key waits after a failure, one for each controller.
     The default doubles 5 ms up to 1,000 s, as client-go's, and spreads a tenth of it at random.
     If one of your own raises, that is logged, and the default takes its place."""
-    max_stuck_workers: int = 10
-    """How many stuck workers, whose reconcile ignores its cancellation, are replaced at a time.
-    Beyond, the controller continues with fewer workers, so that leaked tasks are bounded."""
-    rate_limit: int = 0
-    """How many times per period one key may be reconciled, for any reason; further reconciles are
-    postponed, never dropped. 0 for no limit."""
-    rate_limit_period_seconds: float = 1.0
-    """The period of `rate_limit`."""
-    hot_loop_limit: int = 200
-    """A key that is reconciled more often than this within ten seconds is logged, and slowed to
-    once per second: most likely its own writes wake it. 0 turns the detection off."""
-    noop_write_ratio: float = 0.5
-    """A greater share of no-ops in the newest writes is a storm, which an ERROR and the status
-    report (of 100 writes, at least 20, within ten minutes); 1 for never. It ends at half of it."""
-    noop_writes_per_second: float = 10.0
-    """More no-op writes per second, for ten seconds, are a storm, too; 0 for never."""
     noop_breaker: bool = False
-    """Whether requests that no change asks for are held during a storm: those with a priority below
-    0 (initial objects, resyncs, your own), and timers and requeues of keys that make only no-op
-    writes. Events pass at full speed, and nothing is dropped. Off by default: the program should
-    choose what may wait. One held request per second starts as a probe; three good ones in a row
-    close the breaker and release all held requests."""
+    """Whether requests that no change asks for are held during a storm of no-op writes, which the
+    log and the status report in any case: more than half of the newest hundred, or ten per second.
+    They are those with a priority below 0 (initial objects, resyncs, your own), and timers and
+    requeues of keys that make only no-op writes. Events pass at full speed, and nothing is dropped.
+    Off by default: the program should choose what may wait. One held request per second starts as a
+    probe; three good ones in a row close the breaker and release all held requests."""
     resync_period_seconds: float = 0.0
     """How often every primary object is reconciled without an event, spread over the whole period
     at low priority; 0 for never, which is right unless the reconcile depends on a state outside
@@ -86,28 +67,12 @@ class ControllerOptions:
     def __post_init__(self) -> None:
         """Refuse invalid values."""
         for name in _DURATIONS:
-            check_seconds(name, getattr(self, name), is_positive=name in _POSITIVE)
-        for name in _COUNTS:
-            check_integer(name, getattr(self, name), least=0)
+            check_seconds(name, getattr(self, name))
         timeout_seconds = self.reconcile_timeout_seconds
         if timeout_seconds is not None:
             check_seconds("reconcile_timeout_seconds", timeout_seconds, is_positive=True)
         if not callable(self.rate_limiter):
             reason = f"must be a function that makes one, got {type(self.rate_limiter).__name__}"
             raise InvalidTypeError("rate_limiter", reason)
-        for name in ("noop_write_ratio", "noop_writes_per_second"):
-            check_number(name, getattr(self, name))
-        self._check_noop_writes()
-        check_log_exceptions(self.log_exceptions)
-
-    def _check_noop_writes(self) -> None:
-        if not 0 < self.noop_write_ratio <= 1:
-            reason = f"must be greater than 0 and at most 1, got {self.noop_write_ratio!r}"
-            raise InvalidArgumentError("noop_write_ratio", reason)
-        if not 0 <= self.noop_writes_per_second <= _MAX_PER_SECOND:
-            reason = f"must be 0 to {_MAX_PER_SECOND}, got {self.noop_writes_per_second!r}"
-            raise InvalidArgumentError("noop_writes_per_second", reason)
         check_flag("noop_breaker", self.noop_breaker)
-        if self.noop_breaker and self.noop_write_ratio == 1 and not self.noop_writes_per_second:
-            reason = "needs noop_write_ratio or noop_writes_per_second: both are off"
-            raise InvalidArgumentError("noop_breaker", reason)
+        check_log_exceptions(self.log_exceptions)

@@ -1,7 +1,7 @@
-"""How long a key waits before its next reconcile: a rate limit, and a brake on hot loops.
+"""How long a key waits before its next reconcile: a brake on hot loops.
 
-Both decide without a clock or an event loop, postpone reconciles and drop none. Their memory is
-bounded by the keys of one period.
+It decides without a clock or an event loop, postpones reconciles and drops none. Its memory is
+bounded by the keys of one window.
 """
 
 # Pure: it knows no event loop.
@@ -70,7 +70,7 @@ class HotLoops:
     until it starts less than half as often as it may.
 
     Args:
-        limit: more starts than this within a window are a hot loop; 0 finds none.
+        limit: more starts than this within a window are a hot loop.
         window_seconds: how long a window is.
         delay_seconds: the least time between two starts of a hot key.
     """
@@ -87,7 +87,7 @@ class HotLoops:
     )
 
     def __init__(self, *, limit: int, window_seconds: float, delay_seconds: float) -> None:
-        self._limit = limit or math.inf
+        self._limit = limit
         self._window_seconds = window_seconds
         self._delay_seconds = delay_seconds
         # A hot key that has used less than half of its starts has come to rest.
@@ -160,47 +160,3 @@ class HotLoops:
     def _starts_of(self, request_id: RequestId) -> int:
         repeats = self._counts.get(request_id)
         return repeats.starts if repeats is not None else int(request_id in self._counts)
-
-
-@final
-class KeyLimit:
-    """Limits how often each key of one controller is reconciled per period.
-
-    Args:
-        limit: starts per period; 0 for no limit.
-        period_seconds: a key's period begins with its first start.
-    """
-
-    __slots__ = ("_limit", "_period_seconds", "_periods")
-
-    def __init__(self, *, limit: int, period_seconds: float) -> None:
-        self._limit = limit
-        self._period_seconds = period_seconds
-        # The end of each key's period and the starts in it; the oldest period first.
-        self._periods: dict[RequestId, tuple[float, int]] = {}
-
-    def __len__(self) -> int:
-        """Count the keys that are remembered."""
-        return len(self._periods)
-
-    def wait_seconds(self, request_id: RequestId, now: float) -> float:
-        """Return how long the key has to wait before its next start."""
-        if not self._limit:
-            return 0.0
-        ends_at, starts = self._periods.get(request_id, (now, 0))
-        return max(0.0, ends_at - now) if starts >= self._limit else 0.0
-
-    def started(self, request_id: RequestId, now: float) -> None:
-        """Count a start."""
-        if self._limit:
-            self._forget_ended(now)
-            ends_at, starts = self._periods.get(request_id, (now + self._period_seconds, 0))
-            self._periods[request_id] = ends_at, starts + 1
-
-    def _forget_ended(self, now: float) -> None:
-        periods = self._periods
-        while periods:
-            oldest = next(iter(periods))
-            if periods[oldest][0] > now:
-                return
-            del periods[oldest]

@@ -118,7 +118,7 @@ class ControllerStatus:
     noop_writes: NoopWriteStatus
     """Writes that changed nothing, and the breaker."""
     postponed: int
-    """Starts that were postponed by the rate limit, or because the key is slowed."""
+    """Starts that were postponed because the key is slowed."""
     late_results: int
     """Reconciles that returned after their worker was stuck; what they returned was dropped."""
     dropped: int

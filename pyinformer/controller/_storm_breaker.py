@@ -122,12 +122,6 @@ class StormBreaker:
         self._probe_at = max(now, self._tried_at + self._probe_seconds)
         return Probe(request_id, priority, self._probe_at - now)
 
-    def postponed(self, request_id: RequestId) -> None:
-        """Record that a request waits for another reason; the next held one becomes the probe."""
-        if request_id == self._probe:
-            self._probe = None
-        self.held.pop(request_id, None)
-
     def started(self, request_id: RequestId, now: float, *, may_wait: bool) -> None:
         """Record that a request starts, as a probe or for another reason.
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+# Stuck workers that are replaced at a time. Beyond, the controller continues with fewer workers, so
+# that leaked tasks are bounded.
+_MOST_REPLACED: Final = 10
 _FORCED_SECONDS: Final = 0.25  # the grace period of a forced stop
 
 Ended: TypeAlias = Result | BaseException | None
@@ -470,7 +473,7 @@ class WorkerPool:
         worker.is_stuck = True
         request = worker.request
         stuck = sum(other.is_stuck for other in self._workers)
-        may_replace = stuck <= self._options.max_stuck_workers and not self._is_closing
+        may_replace = stuck <= _MOST_REPLACED and not self._is_closing
         worker.is_replaced = worker.on_stuck is None and may_replace
         _log.error(
             "controller %s: the reconcile of %s has ignored its cancellation for %.1f s;"

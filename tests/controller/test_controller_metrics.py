@@ -193,9 +193,9 @@ async def test_failing_and_hot_keys_are_numbers_and_no_key_is_a_label() -> None:
     async def reconcile(request: Request, obj: object) -> Result:
         if request.name == "bad":
             raise ValueError
-        return Result(0.5)
+        return Result(0.04)
 
-    async with measured(reconcile, hot_loop_limit=10, backoff_seconds=100.0) as found:
+    async with measured(reconcile, backoff_seconds=100.0) as found:
         registry, said, _ = found
         said.say("default/bad")
         said.say("default/hot")
@@ -243,16 +243,19 @@ def _say(said: Said, event: Any, priority: int = 0) -> None:
 
 
 async def test_the_time_from_an_event_begins_with_the_first_of_them() -> None:
-    async with measured(Calls(), rate_limit=1, rate_limit_period_seconds=10.0) as found:
+    async with measured(Calls()) as found:
         registry, said, _ = found
         _say(said, "added")
         work(2.0)  # the loop has no time for the reconcile
         _say(said, "updated")
         await elapse(1.0)
         assert histogram(registry, SINCE_EVENT).sum == 2.0
-        _say(said, "updated")  # at 3 s; the rate limit postpones it until 12 s
+        for _ in range(200):
+            _say(said, "enqueued")
+            await elapse(0.01)
+        _say(said, "updated")  # at 5 s; as a hot loop it is postponed until 5.99 s
         await elapse(20.0)
-        assert histogram(registry, SINCE_EVENT).sum == 2.0 + 9.0
+        assert histogram(registry, SINCE_EVENT).sum == pytest.approx(2.0 + 0.99)
         assert figures(registry, SINCE_EVENT) == {f"{SINCE_EVENT}{{}}": 2}
 
 

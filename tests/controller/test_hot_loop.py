@@ -1,12 +1,10 @@
-"""Keys that are reconciled again and again, and the limit per key: decided without a loop."""
+"""Keys that are reconciled again and again: decided without a loop."""
 
 from __future__ import annotations
 
 import sys
 
-import pytest
-
-from pyinformer.controller._start_limits import HotLoops, KeyLimit
+from pyinformer.controller._start_limits import HotLoops
 from pyinformer.controller.sources import Reason, RequestId
 
 
@@ -94,11 +92,6 @@ def test_a_controller_at_rest_names_no_hot_key() -> None:
     assert loops.hot(100.0) == ()
 
 
-def test_a_limit_of_zero_disables_the_detection() -> None:
-    loops = hot_loops(limit=0)
-    assert not any(loops.started(_KEY, 0.0) for _ in range(1_000))
-
-
 def test_a_window_forgets_the_keys_of_the_one_before() -> None:
     loops = hot_loops()
     keys = [_id(f"default/{number}") for number in range(1_000)]
@@ -144,35 +137,3 @@ def test_the_record_of_a_hot_key_is_bounded() -> None:
         found = loops.started(_KEY, 0.0, (reason,))
     assert found is not None
     assert (found.inputs, len(found.causes)) == (4_096, 16)
-
-
-def test_a_key_has_so_many_starts_per_period() -> None:
-    limit = KeyLimit(limit=2, period_seconds=10.0)
-    for now in (0.0, 4.0):
-        assert limit.wait_seconds(_KEY, now) == 0.0
-        limit.started(_KEY, now)
-    assert limit.wait_seconds(_KEY, 4.0) == 6.0
-    assert limit.wait_seconds(_id("default/b"), 4.0) == 0.0
-    assert limit.wait_seconds(_KEY, 10.0) == 0.0
-
-
-def test_the_period_begins_with_its_first_start() -> None:
-    limit = KeyLimit(limit=1, period_seconds=10.0)
-    limit.started(_KEY, 7.0)
-    limit.started(_KEY, 17.0)
-    assert limit.wait_seconds(_KEY, 18.0) == 9.0
-
-
-def test_the_limit_remembers_only_keys_whose_period_lasts() -> None:
-    limit = KeyLimit(limit=1, period_seconds=1.0)
-    for number in range(1_000):
-        limit.started(_id(f"default/{number}"), float(number))
-    assert len(limit) == 1
-
-
-@pytest.mark.parametrize("starts", [1, 100])
-def test_without_a_limit_nothing_waits_and_nothing_is_remembered(starts: int) -> None:
-    limit = KeyLimit(limit=0, period_seconds=1.0)
-    for _ in range(starts):
-        limit.started(_KEY, 0.0)
-    assert (limit.wait_seconds(_KEY, 0.0), len(limit)) == (0.0, 0)

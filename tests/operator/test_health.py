@@ -300,16 +300,18 @@ async def test_a_controller_whose_workers_all_ignore_their_end_is_not_alive_afte
             except asyncio.CancelledError:
                 continue
 
-    limits = {"reconcile_timeout_seconds": 1.0, "grace_seconds": 1.0, "max_stuck_workers": 0}
+    limits = {"reconcile_timeout_seconds": 1.0, "grace_seconds": 1.0}
     async with running(reconcile, **limits) as (controller, said):
         health = Health(controller, clock=asyncio.get_running_loop().time)
-        said.say("default/a")
-        await elapse(10.0)
+        for number in range(11):  # ten of them are replaced, one after the other
+            said.say(f"default/{number}")
+        await elapse(30.0)
         verdict = health.live()
         assert verdict.is_ok
+        stuck = ", ".join(f"default/{number}" for number in range(11))
         assert (
-            "every worker ignores its cancellation: default/a (for 0 s; counts after 60)"
-            in (verdict.notes[0])
+            f"every worker ignores its cancellation: {stuck} (for 0 s; counts after 60)"
+            in verdict.notes[0]
         )
         await elapse(60.0)
         assert not health.live().is_ok

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 HOSTILE: Final = "<img src=x onerror=alert(1)>\u202e\n"
 """A name that would run code if it became HTML, turn what follows around, and break the line."""
 
-_OPTIONS: Final = ControllerOptions(
-    hot_loop_limit=5,  # below the ten starts in a window of a key that is slowed: it stays hot
-    rate_limiter=doubling(900.0, 900.0),
-)
+_OPTIONS: Final = ControllerOptions(rate_limiter=doubling(900.0, 900.0))
 _FAILING: Final = ("shop/cart", "shop/search", "shop/payments")
 
 

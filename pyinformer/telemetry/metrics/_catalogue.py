@@ -128,7 +128,7 @@ _CONTROLLER = (
     ),
     _of_controller(
         "controller_postponed_total",
-        "Starts that were postponed by the rate limit, or because the object is slowed down.",
+        "Starts that were postponed because the object is slowed down.",
     ),
     _of_controller(
         "controller_cancelled_reconciles_total",

@@ -108,10 +108,6 @@ def test_a_priority_that_is_not_a_number_is_refused() -> None:
         ("reconcile_timeout_seconds", 0),
         ("grace_seconds", -1),
         ("drain_timeout_seconds", float("inf")),
-        ("max_stuck_workers", -1),
-        ("rate_limit", -1),
-        ("rate_limit_period_seconds", 0),
-        ("hot_loop_limit", -1),
         ("resync_period_seconds", -5),
     ],
 )
