@@ -18,6 +18,7 @@ from pyinformer.client.cluster import ClusterPool, PooledClusterStatus
 from pyinformer.errors import InvalidTypeError
 from pyinformer.operator._debounce import Debounce, Finding
 from pyinformer.operator._health_checks import (
+    RECOVERY_SECONDS,
     HasStatus,
     HealthOptions,
     HealthVerdict,
@@ -32,6 +33,9 @@ from pyinformer.operator._status_pages import Judge, StatusPages, overview_lines
 from pyinformer.telemetry import WatchdogStatistics
 from pyinformer.telemetry.metrics import Exposition
 
+_BLOCKED_SECONDS: Final = 30.0
+"""Not alive while the event loop has been blocked for this long, which only callers in other
+threads can see: three periods of the kubelet's probes, whose number of failures is three."""
 _BLOCKED_TIMES: Final = 10
 """Not alive if the loop was blocked so often, for a second or more, within the window."""
 _BLOCKED_WINDOW_SECONDS: Final = 60.0
@@ -50,7 +54,7 @@ class Health:
             factory are included. A ClusterPool is shown on the status pages; clusters that are
             down are notes, and change no verdict: the factories that a pool opens are watched only
             if they are passed, too.
-        options: how much is tolerated.
+        options: how old a cache may be.
         clock: monotonic seconds, from any thread.
 
     Raises:
@@ -205,20 +209,20 @@ class Health:
         if not known:
             return []
         worst = max(known, key=_how_bad)
-        options, blocks = self._options, self._blocks
+        blocks = self._blocks
         blocks.append((now, worst.blocked))
         while blocks[0][0] < now - _BLOCKED_WINDOW_SECONDS:
             blocks.popleft()
-        times, recovery_seconds = worst.blocked - blocks[0][1], options.recovery_seconds
+        times = worst.blocked - blocks[0][1]
         culprit = worst.last_culprit
         found = list[Finding]()
-        if worst.blocked_seconds > options.blocked_seconds:
+        if worst.blocked_seconds > _BLOCKED_SECONDS:
             text = f"the event loop has been blocked for {worst.blocked_seconds:.0f} s by {culprit}"
-            found.append(Finding("block", text, recovery_seconds=recovery_seconds))
+            found.append(Finding("block", text, recovery_seconds=RECOVERY_SECONDS))
         if times >= _BLOCKED_TIMES:
             window = f"{_BLOCKED_WINDOW_SECONDS:g} s"
             text = f"the event loop was blocked {times} times in {window} by {culprit}"
-            found.append(Finding("blocks", text, recovery_seconds=recovery_seconds))
+            found.append(Finding("blocks", text, recovery_seconds=RECOVERY_SECONDS))
         return found
 
 

@@ -14,7 +14,6 @@ from typing import Final, Protocol, TypeAlias, final
 from pyinformer.cache.informer import FactoryStatus, InformerStatus, NamespaceStatus
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
-from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.objects import check_seconds
 from pyinformer.operator._debounce import Finding
@@ -24,13 +23,13 @@ Status: TypeAlias = (
     FactoryStatus | InformerStatus | ControllerStatus | ControllerGroupStatus | LeaderElectionStatus
 )
 
-_DURATIONS: Final = (
-    "stale_seconds",
-    "recovery_seconds",
-    "wedged_seconds",
-    "blocked_seconds",
-)
-_POSITIVE: Final = frozenset({"stale_seconds", "wedged_seconds", "blocked_seconds"})
+RECOVERY_SECONDS: Final = 10.0
+"""Ready, or alive, again only when a problem has been gone for this long, against flapping."""
+_WEDGED_SECONDS: Final = 900.0
+"""Not alive if a cache reports that it watches, but was not confirmed as current for this long, and
+for `stale_seconds`: a hang that a restart ends. A quiet resource is confirmed within four minutes,
+and a restart takes long enough to be sure first. An error of the server in answer to what would
+confirm it is none, and leaves it alive."""
 _STUCK_SECONDS: Final = 60.0
 """Not alive if all workers of a controller have been stuck for this long: a clean-up takes less."""
 
@@ -72,12 +71,12 @@ class HealthVerdict:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthOptions:
-    """How much is tolerated.
+    """How old a cache may be.
 
-    The defaults tolerate reconnects, rolling updates of the server and expired histories.
+    The default tolerates reconnects, rolling updates of the server and expired histories.
 
     Raises:
-        InvalidArgumentError: a number is invalid, or two contradict each other.
+        InvalidArgumentError: the number is invalid.
     """
 
     stale_seconds: float | None = 300.0
@@ -85,28 +84,10 @@ class HealthOptions:
     that is probed is confirmed within four minutes, and a server restarts in less; without a watch
     nothing confirms a cache but a complete list. The same if an informer has waited, been forbidden
     or proven the server's history for so long, whatever the age. None for never."""
-    recovery_seconds: float = 10.0
-    """Ready, or alive, again only when a problem has been gone for this long, against flapping."""
-    wedged_seconds: float | None = 900.0
-    """Not alive if a cache reports that it watches, but was not confirmed as current for this long:
-    a hang that a restart ends. An error of the server in answer to what would confirm it is none,
-    and leaves it alive. None for never."""
-    blocked_seconds: float = 30.0
-    """Not alive while the event loop has been blocked for this long. Only callers in other threads
-    can see that. Nor if it was blocked ten times in a minute, for a second or more each."""
 
     def __post_init__(self) -> None:
-        for name in _DURATIONS:
-            value = getattr(self, name)
-            if value is not None:
-                check_seconds(name, value, is_positive=name in _POSITIVE)
-        if (
-            self.stale_seconds is not None
-            and self.wedged_seconds is not None
-            and self.wedged_seconds < self.stale_seconds
-        ):
-            reason = f"must not be less than stale_seconds, got {self.wedged_seconds}"
-            raise InvalidArgumentError("wedged_seconds", reason)
+        if self.stale_seconds is not None:
+            check_seconds("stale_seconds", self.stale_seconds, is_positive=True)
 
 
 def ready_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
@@ -141,7 +122,7 @@ def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
                 f"controller {controller.name}: every worker ignores its cancellation:"
                 f" {', '.join(controller.stuck)}",
                 grace_seconds=_STUCK_SECONDS,
-                recovery_seconds=options.recovery_seconds,
+                recovery_seconds=RECOVERY_SECONDS,
             )
 
 
@@ -201,25 +182,26 @@ def _unready_informer(informer: InformerStatus, options: HealthOptions) -> Itera
         return  # a resource that is not served has no events to miss
     elif age > options.stale_seconds and not _shows_no_age(informer, options.stale_seconds):
         text = f"stale: {informer}; last confirmed as current {age:.0f} s ago"
-        yield Finding(f"stale {name}", text, recovery_seconds=options.recovery_seconds)
+        yield Finding(f"stale {name}", text, recovery_seconds=RECOVERY_SECONDS)
     elif state in _NOT_FOLLOWING:  # whatever the age: what confirmed the cache may know no better
         yield Finding(
             f"stale {name}",
             f"not followed: {informer}",
             grace_seconds=options.stale_seconds,
-            recovery_seconds=options.recovery_seconds,
+            recovery_seconds=RECOVERY_SECONDS,
         )
 
 
 def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator[Finding]:
-    name, age, limit = informer.informer, informer.age_seconds, options.wedged_seconds
+    name, age = informer.informer, informer.age_seconds
+    limit = max(_WEDGED_SECONDS, options.stale_seconds or 0.0)
     if informer.crash is not None:
         yield Finding(f"crash {name}", str(informer))
-    elif informer.state is not ReflectorState.WATCHING or age is None or limit is None:
+    elif informer.state is not ReflectorState.WATCHING or age is None:
         return  # it reports its problem, and retries
     elif age > limit and not (_shows_no_age(informer, limit) or _refuses_proof(informer, limit)):
         text = f"wedged: {name} watches, but was not confirmed as current for {age:.0f} s"
-        yield Finding(f"wedged {name}", text, recovery_seconds=options.recovery_seconds)
+        yield Finding(f"wedged {name}", text, recovery_seconds=RECOVERY_SECONDS)
 
 
 def _older_than(limit: float, informer: InformerStatus) -> list[NamespaceStatus]:

@@ -17,7 +17,7 @@ STALE_SECONDS: Final = 10.0  # faults last up to 20 s: readiness ends in many of
 
 def ready_claims(informer: SharedInformer[Any]) -> Mapping[str, Callable[[], float | None]]:
     """Return what readiness promises of a cache: that it is at most `STALE_SECONDS` old."""
-    options = HealthOptions(stale_seconds=STALE_SECONDS, recovery_seconds=1.0)
+    options = HealthOptions(stale_seconds=STALE_SECONDS)
     health = Health(informer, options=options)
 
     def promised() -> float | None:
