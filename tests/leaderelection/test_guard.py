@@ -76,7 +76,7 @@ async def test_reads_are_not_guarded() -> None:
 
 
 def test_a_write_that_waits_for_its_turn_is_refused_after_it() -> None:
-    options = WriteOptions(writes_per_second=1.0, burst=1)
+    options = WriteOptions(writes_per_second=0.5)
 
     async def scenario(line: Line, cluster: Cluster) -> None:
         guard = Guard(announces=False)

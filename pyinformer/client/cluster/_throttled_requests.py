@@ -23,7 +23,7 @@ from pyinformer.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from pyinformer.objects import check_integer, check_seconds
+from pyinformer.objects import check_integer
 from pyinformer.telemetry.tracing import CURRENT_REQUEST
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ R = TypeVar("R")
 _MAX_RESPONSE_BYTES: Final = 64 << 20
 _BUDGET: Final = "DisruptionBudget"
 _UNAVAILABLE: Final = frozenset({503, 504})
+_BURST_SECONDS: Final = 2.0  # worth of writes after a pause, as client-go's 10 at 5 per second
+_RETRY_TIMEOUT_SECONDS: Final = 30.0  # of all waits of one request: a caller wants to know by then
 _MAX_UNAVAILABLE_SECONDS: Final = 10.0  # gateways ask for an hour, and are back after seconds
 _DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver sends
 
@@ -47,20 +49,16 @@ class WriteOptions:
     """Bounds of the writes of one Cluster."""
 
     writes_per_second: float | None = 100.0
-    """The average rate; None for no limit. The default keeps an endless loop of writes from slowing
-    down other clients; the server's priority and fairness does the rest."""
-
-    burst: int = 200
-    """How many writes may be sent at once after a pause: two seconds' worth."""
+    """The average rate; None for no limit. After a pause, two seconds' worth may be sent at once.
+    The default keeps an endless loop of writes from slowing down other clients; the server's
+    priority and fairness does the rest."""
 
     retry_limit: int = 10
     """How often a request is sent again after a 429, which means that it was not carried out, and a
-    read also after a 503 or 504 with Retry-After; 0 for never. The default is client-go's."""
-
-    retry_timeout_seconds: float = 30.0
-    """How long those retries may wait together. If the server asks for a longer wait than is left,
-    its error is raised at once. After a 503 or 504, the time of the requests counts as well, and a
-    wait is at most 10 s: gateways ask for hours."""
+    read also after a 503 or 504 with Retry-After; 0 for never. The default is client-go's. Together
+    they wait at most 30 s: if the server asks for a longer wait than is left, its error is raised
+    at once. After a 503 or 504, the time of the requests counts as well, and a wait is at most
+    10 s: gateways ask for hours."""
 
     def __post_init__(self) -> None:
         rate = self.writes_per_second
@@ -68,9 +66,7 @@ class WriteOptions:
         if rate is not None and not is_rate:
             reason = f"must be a number above 0, or None for no limit, got {rate!r}"
             raise InvalidArgumentError("writes_per_second", reason)
-        check_integer("burst", self.burst)
         check_integer("retry_limit", self.retry_limit, least=0)
-        check_seconds("retry_timeout_seconds", self.retry_timeout_seconds)
 
 
 @final
@@ -131,7 +127,11 @@ class ThrottledRequests:
         self._metrics = metrics
         self._options = options
         rate = options.writes_per_second
-        self._throttle = None if rate is None else Throttle(per_second=rate, burst=options.burst)
+        self._throttle = (
+            None
+            if rate is None
+            else Throttle(per_second=rate, burst=max(1, round(rate * _BURST_SECONDS)))
+        )
         self.loop: LoopOwner = LoopOwner("the cluster")
         """The event loop of its first request."""
         self.sent: int = 0
@@ -271,9 +271,9 @@ class _Retries:
     """Decides how often, and after which waits, one request is sent again."""
 
     def __init__(self, options: WriteOptions, now: float, *, is_read: bool) -> None:
-        self._left_seconds = options.retry_timeout_seconds
+        self._left_seconds = _RETRY_TIMEOUT_SECONDS
         self._left_retries = options.retry_limit
-        self._ends_at = now + options.retry_timeout_seconds
+        self._ends_at = now + _RETRY_TIMEOUT_SECONDS
         self._is_read = is_read
 
     def wait_seconds(self, error: APIStatusError, now: float) -> float | None:

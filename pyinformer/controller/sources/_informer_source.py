@@ -163,7 +163,7 @@ class InformerSource(ABC, Generic[V]):
             self._handle_initial_first(event)
         self._events += 1
         old, new, what = _change_of(event)
-        if what == "resync" and not self._options.include_unchanged:
+        if what == "resync":
             self._unchanged += 1
         elif not self._passes(old, new) or (
             isinstance(event, Deleted) and event.may_still_exist and self._defer(event)
@@ -210,7 +210,7 @@ class InformerSource(ABC, Generic[V]):
     def requests_for(self, event: Event[object]) -> list[Request]:
         """Return the requests that an event would make, without enqueuing them."""
         old, new, what = _change_of(cast("Event[V]", event))
-        if what == "resync" and not self._options.include_unchanged:
+        if what == "resync":
             return []
         return list(self._collect(old, new)) if self._passes(old, new) else []
 

@@ -96,8 +96,6 @@ class SourceOptions:
     resync_period_seconds: float = 0.0
     """How often every object is requested without an event, spread over that time; 0, the default,
     for never: a resync repairs nothing that an informer could have missed."""
-    include_unchanged: bool = False
-    """Whether updates with an unchanged resource version make requests, too."""
     cluster: str = ""
     """The name of the cluster that requests carry; empty if there is only one."""
     controller: str = ""

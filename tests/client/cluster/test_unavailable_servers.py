@@ -15,7 +15,7 @@ import pytest
 from pyinformer import Cluster
 from pyinformer.client import ClusterConfig
 from pyinformer.client.cluster import WriteOptions
-from pyinformer.errors import APIStatusError, ServerError
+from pyinformer.errors import APIStatusError, ServerError, TooManyRequestsError
 from tests.waiting import now, settle
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Gateway:
 
     config = ClusterConfig(server="http://gateway.example.com")
 
-    def __init__(self, *refusals: ServerError, seconds: float = 0.0) -> None:
+    def __init__(self, *refusals: APIStatusError, seconds: float = 0.0) -> None:
         self.sent: list[tuple[float, str]] = []
         self._refusals = list(refusals)
         self._seconds = seconds
@@ -168,22 +168,30 @@ async def test_other_failures_are_raised_at_once(refused: ServerError) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "seconds", "times"),
+    ("options", "after", "seconds", "times"),
     [
-        pytest.param(WriteOptions(), 0.0, 11, id="retries"),
-        pytest.param(WriteOptions(retry_limit=0), 0.0, 1, id="never"),
-        pytest.param(WriteOptions(retry_timeout_seconds=3.0), 0.0, 4, id="waits"),
-        pytest.param(WriteOptions(), 20.0, 2, id="slow-answers"),
+        pytest.param(WriteOptions(), 1.0, 0.0, 11, id="retries"),
+        pytest.param(WriteOptions(retry_limit=0), 1.0, 0.0, 1, id="never"),
+        pytest.param(WriteOptions(), 9.0, 0.0, 4, id="waits"),
+        pytest.param(WriteOptions(), 1.0, 20.0, 2, id="slow-answers"),
     ],
 )
 async def test_a_read_ends_at_its_deadline(
-    options: WriteOptions, seconds: float, times: int
+    options: WriteOptions, after: float, seconds: float, times: int
 ) -> None:
-    gateway = Gateway(*[refusal() for _ in range(50)], seconds=seconds)
+    gateway = Gateway(*[refusal(after=after) for _ in range(50)], seconds=seconds)
     async with cluster_behind(gateway, options) as cluster:
         with pytest.raises(ServerError, match="no upstream"):
             await cluster.get("v1", "pods", "default/a")
     assert len(gateway.sent) == times
+
+
+async def test_a_write_that_a_busy_server_refuses_is_sent_again_each_second() -> None:
+    busy = TooManyRequestsError(status=429, reason="TooManyRequests", request="PUT")
+    gateway = Gateway(busy, busy)
+    async with cluster_behind(gateway) as cluster:
+        await cluster.request("PUT", "/a", body=b"{}")
+    assert gateway.sent == [(0.0, "PUT"), (1.0, "PUT"), (2.0, "PUT")]
 
 
 @pytest.mark.parametrize("by", ["task", "scope"])

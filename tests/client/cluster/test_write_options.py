@@ -23,11 +23,8 @@ if TYPE_CHECKING:
         pytest.param({"writes_per_second": math.inf}, id="infinite-rate"),
         pytest.param({"writes_per_second": math.nan}, id="nan"),
         pytest.param({"writes_per_second": "fast"}, id="a-word"),
-        pytest.param({"burst": 0}, id="no-burst"),
-        pytest.param({"burst": math.inf}, id="endless-burst"),
         pytest.param({"retry_limit": math.nan}, id="retries-nan"),
         pytest.param({"retry_limit": -1}, id="negative-retries"),
-        pytest.param({"retry_timeout_seconds": -1.0}, id="negative-patience"),
     ],
 )
 def test_invalid_bounds_are_refused(options: dict[str, Any]) -> None:

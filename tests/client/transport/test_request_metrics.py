@@ -416,7 +416,7 @@ async def test_what_requests_wait_for_is_shown_while_they_wait() -> None:
         return {reason: count for (reason,), count in found.items() if count}
 
     options = ConnectionOptions(max_request_connections=1)
-    writes = WriteOptions(writes_per_second=0.001, burst=1)
+    writes = WriteOptions(writes_per_second=0.001)
     async with (
         serving(silence) as server,
         pyinformer.connect(

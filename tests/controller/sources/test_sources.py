@@ -218,19 +218,17 @@ def test_an_intermediate_state_is_requested() -> None:
 @pytest.mark.covers(
     "controller-runtime pkg/handler: should lower the priority of a create request for an"
 )
-def test_an_update_of_the_same_version_is_dropped_unless_it_is_asked_for() -> None:
-    informer, dropping, taking = FedInformer(), Noted(), Noted()
+def test_an_update_of_the_same_version_is_dropped() -> None:
+    informer, noted = FedInformer(), Noted()
     informer.load(made("a"), made("versionless", version=0))
     source = PrimarySource(informer)
-    source.attach(dropping)
-    PrimarySource(informer, options=SourceOptions(include_unchanged=True)).attach(taking)
+    source.attach(noted)
 
     informer.update(made("a"))
     informer.update(made("versionless", version=0))
 
     versionless = ["default/versionless initial -100", "default/versionless updated 0"]
-    assert dropping.take() == ["default/a initial -100", *versionless]
-    assert taking.take() == ["default/a initial -100", "default/a resync -100", *versionless]
+    assert noted.take() == ["default/a initial -100", *versionless]
     assert source.status().unchanged == 1
 
 
