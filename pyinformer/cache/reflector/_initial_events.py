@@ -36,12 +36,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
-    from pyinformer.cache.reflector._options import ReflectorOptions
     from pyinformer.cache.reflector._snapshot import Snapshot
     from pyinformer.client.transport import Body, LineSplitter, ListWatch
 
 INITIAL_EVENTS_TOTAL_SECONDS: Final = 150.0
 """A watch-list that takes longer falls back to a list. It is less than a watch's own timeout."""
+# Without a further object for this time it falls back to a list; changes, other bytes and
+# keep-alives do not extend it. A kube-apiserver sends the end at once, its first versions within
+# 1.25 s of etcd's progress notification every 5 s.
+_IDLE_SECONDS: Final = 6.0
+# Between two reads, so that several objects are processed together: no handler gets an event of a
+# load before its end. A watch is read without pauses, which cost more than they save.
+_SPACING_SECONDS: Final = 0.005
 _ATTEMPTS: Final = 11  # at a list that an overloaded server refuses, as client-go makes
 _END_SECONDS: Final = 2.0  # after a live event; the first servers sent the bookmark within 1.25 s
 _LONG_LINE_SECONDS: Final = 60.0  # one object of etcd's limit, at 25 KiB/s
@@ -57,7 +63,6 @@ class InitialEvents(Generic[V]):
         body: the watch-list.
         snapshot: receives the lines of the splitter.
         splitter: splits the body.
-        options: how long the watch-list may be without progress, and take together.
         on_progress: called with the number of bytes when some have arrived.
     """
 
@@ -67,7 +72,6 @@ class InitialEvents(Generic[V]):
         body: Body,
         snapshot: Snapshot[V],
         splitter: LineSplitter,
-        options: ReflectorOptions,
         *,
         on_progress: Callable[[int], None],
     ) -> None:
@@ -75,7 +79,6 @@ class InitialEvents(Generic[V]):
         self._body = body
         self._snapshot = snapshot
         self._splitter = splitter
-        self._options = options
         self._on_progress = on_progress
         self._what = f"watch-list {list_watch.resource}"
 
@@ -105,8 +108,7 @@ class InitialEvents(Generic[V]):
 
     async def _read_to_bookmark(self, scope: anyio.CancelScope) -> None:
         clock, body, snapshot = asyncio.get_running_loop().time, self._body, self._snapshot
-        seconds = self._options.initial_events_idle_seconds
-        idle = IdleTimer(seconds, scope.cancel, grace=self._grace_seconds)
+        idle = IdleTimer(_IDLE_SECONDS, scope.cancel, grace=self._grace_seconds)
         end: IdleTimer | None = None
         received = found = 0
 
@@ -118,12 +120,11 @@ class InitialEvents(Generic[V]):
                 found = len(snapshot.objects)
                 idle.progressed_at = clock()
             if snapshot.is_live and end is None:
-                end = IdleTimer(min(_END_SECONDS, seconds), scope.cancel)
+                end = IdleTimer(min(_END_SECONDS, _IDLE_SECONDS), scope.cancel)
             return snapshot.resource_version is None
 
         try:
-            spacing_seconds = self._options.load_spacing_seconds
-            await read_body(body, self._splitter, on_turn, spacing_seconds=spacing_seconds)
+            await read_body(body, self._splitter, on_turn, spacing_seconds=_SPACING_SECONDS)
             if snapshot.resource_version is None:  # so it was read to its end
                 self._splitter.finish()
         finally:
@@ -148,7 +149,7 @@ class InitialEvents(Generic[V]):
 
         A load that takes long because it is large costs one request for it.
         """
-        await anyio.sleep(self._options.initial_events_idle_seconds / 2)
+        await anyio.sleep(_IDLE_SECONDS / 2)
         with suppress(InformerError):  # a server that does not answer gets no list either
             present = (await read_live(self._list_watch)).resource_version
             if resource_version_is_well_formed(present):
@@ -159,8 +160,6 @@ async def open_watch_list(
     stack: AsyncExitStack,
     watch_list: AbstractAsyncContextManager[Body],
     list_watch: ListWatch,
-    *,
-    idle_seconds: float,
 ) -> Body:
     """Open a watch-list, unless the server does not answer it and answers lists.
 
@@ -170,7 +169,6 @@ async def open_watch_list(
         stack: holds the watch-list open.
         watch_list: the request.
         list_watch: the resource and the scope.
-        idle_seconds: after how long without an answer a list of one object is requested.
 
     Raises:
         ListInconsistentError: it is not answered, and lists are.
@@ -179,7 +177,7 @@ async def open_watch_list(
     Cancellation:
         Safe; the connection is closed.
     """
-    body = await open_unless_mute(stack, watch_list, list_watch, idle_seconds=idle_seconds)
+    body = await open_unless_mute(stack, watch_list, list_watch, idle_seconds=_IDLE_SECONDS)
     if body is None:
         what = f"watch-list {list_watch.resource}"
         raise WatchListUnfinishedError(what, "the server does not answer it, and answers lists")

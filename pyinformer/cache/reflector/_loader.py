@@ -322,7 +322,7 @@ class Loader(Generic[V]):
     ) -> None:
         on_progress = self._received
         await InitialEvents(
-            self._list_watch, body, snapshot, splitter, self.options, on_progress=on_progress
+            self._list_watch, body, snapshot, splitter, on_progress=on_progress
         ).read()
         version = snapshot.resource_version or ""  # a complete one has a version, or is malformed
         if not snapshot.objects and not snapshot.skipped:

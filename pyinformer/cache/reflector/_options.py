@@ -15,16 +15,6 @@ from pyinformer.objects import check_choice, check_flag, check_integer, check_se
 
 _LEAST_OBJECT_BYTES = 4096  # metadata has to fit
 _CHOICES = {"consistency": ("quorum", "any"), "order": ("auto", "global", "per_object", "opaque")}
-_MAY_BE_ZERO = frozenset({"read_spacing_seconds"})
-_MOST_SPACING_SECONDS = 1.0  # more would look like a silent watch
-_LOAD_SPACING_SECONDS = 0.005  # no handler gets an event of a load before its end
-_ENDLESS = frozenset({"silence_seconds", "relist_after_outage_seconds"})  # these may be infinite
-_DURATIONS = (
-    "initial_events_idle_seconds",
-    "read_spacing_seconds",
-    "poll_seconds",
-    *sorted(_ENDLESS),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,27 +31,14 @@ class ReflectorOptions:
     watch_timeout_seconds: tuple[float, float] = (180.0, 230.0)
     """The timeout of a watch is drawn from this range: below the idle limits of common load
     balancers (240 s), and spread so that not all watches end together."""
-    initial_events_idle_seconds: float = 6.0
-    """A watch-list that brings no further object for this time before its end falls back to a list.
-    Changes, other bytes and keep-alives do not extend it. The default: a kube-apiserver sends the
-    end at once, its first versions within 1.25 s of etcd's progress notification every 5 s."""
     silence_seconds: float = 75.0
     """A watch that delivers no whole event or bookmark for this time is replaced by a second one at
     the same position. Servers send bookmarks about once a minute. `math.inf` never replaces one."""
-    read_spacing_seconds: float = 0.0
-    """The pause between two reads of a busy watch, so that several events are processed together. A
-    watch is busy while its events arrive at shorter intervals than this; others are never delayed.
-    It delays events by up to this time, at most 1; 0 reads each as it arrives. A watch-list is
-    loaded with pauses of 5 ms if this is shorter."""
     mass_delete: MassDeletePolicy | None = field(default_factory=MassDeletePolicy)
     """Which lists delete so much that a second one has to confirm it; None trusts every list."""
     max_object_bytes: int = MAX_LINE_BYTES
     """Of a larger object, as JSON, only the metadata is kept, with a `problem`. The default is 40
     times the default limit of etcd."""
-    relist_after_outage_seconds: float = 300.0
-    """After this time without any contact everything is listed, even if the watch could continue.
-    Such a list finds changes of a restore that the proof of the history cannot find. `math.inf`
-    never lists for this reason."""
     order: Literal["auto", "global", "per_object", "opaque"] = "auto"
     """How resource versions compare. `auto` takes them as numbers with one order for the whole
     resource, as in all built-in and custom resources, and falls back to a weaker order only if an
@@ -87,11 +64,6 @@ class ReflectorOptions:
             raise InvalidArgumentError("mass_delete", reason)
         self._check_durations()
 
-    @property
-    def load_spacing_seconds(self) -> float:
-        """The pause between two reads of a watch-list until it is complete."""
-        return max(self.read_spacing_seconds, _LOAD_SPACING_SECONDS)
-
     def _check_durations(self) -> None:
         try:
             low, high = self.watch_timeout_seconds
@@ -101,10 +73,6 @@ class ReflectorOptions:
         if not is_range:
             reason = f"must be a range of positive seconds, got {self.watch_timeout_seconds}"
             raise InvalidArgumentError("watch_timeout_seconds", reason)
-        for name in _DURATIONS:
-            value = getattr(self, name)
-            if name not in _ENDLESS or value != math.inf:
-                check_seconds(name, value, is_positive=name not in _MAY_BE_ZERO)
-        if self.read_spacing_seconds > _MOST_SPACING_SECONDS:
-            reason = f"must be at most {_MOST_SPACING_SECONDS:g}, got {self.read_spacing_seconds}"
-            raise InvalidArgumentError("read_spacing_seconds", reason)
+        check_seconds("poll_seconds", self.poll_seconds, is_positive=True)
+        if self.silence_seconds != math.inf:
+            check_seconds("silence_seconds", self.silence_seconds, is_positive=True)

@@ -90,6 +90,9 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _GIVEN_UP_SECONDS = 600.0  # a reflector that gave up has logged it, and retries this rarely
+# Without any contact for this time everything is listed, even if the watch could continue: a list
+# finds changes of a restore that the proof of the history cannot find.
+_RELIST_AFTER_SECONDS = 300.0
 _RELIST_SPREAD_SECONDS = 2.0  # reflectors that relist because of one proof do not do so at once
 _CONFIRM_POLL_SECONDS = 0.05
 _INTERRUPTED, _POLLED = (  # by the reflector, not by a failure; the latter ends a wait
@@ -637,7 +640,6 @@ class Reflector(Generic[V]):
                     stack,
                     self._watch_loop.open(initial=True),
                     self.list_watch,
-                    idle_seconds=self._options.initial_events_idle_seconds,
                 )
                 opened = True
                 found = await self._loader.load_initial_events(body)
@@ -749,7 +751,7 @@ class Reflector(Generic[V]):
         known = (facts.last_contact_at, facts.last_event_at, facts.last_bookmark_at)
         contact_at = max((at for at in known if at is not None), default=None)
         away_seconds = 0.0 if contact_at is None else self._now() - contact_at
-        if away_seconds > self._options.relist_after_outage_seconds:
+        if away_seconds > _RELIST_AFTER_SECONDS:
             reason = f"there was no contact for {away_seconds:.0f} s"
             self._machine.request_relist(reason, cause="outage")
 

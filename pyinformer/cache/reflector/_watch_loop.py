@@ -337,8 +337,7 @@ class WatchLoop(Generic[V]):
                 group.start_soon(stream.cancel_when_still, self._age_check)
             try:
                 on_turn = self._on_turn(applier, stream.idle)
-                spacing_seconds = self.options.read_spacing_seconds
-                await read_body(body, splitter, on_turn, spacing_seconds=spacing_seconds)
+                await read_body(body, splitter, on_turn)
                 self._finish(splitter, on_turn)
                 stream.has_ended = True
             except Exception as error:  # noqa: BLE001 - the group would wrap it

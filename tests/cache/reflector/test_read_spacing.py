@@ -1,15 +1,11 @@
-"""`read_spacing_seconds`: how long the reads of a watch-list and of a watch are apart."""
+"""How long the reads of a watch-list and of a watch are apart."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from pyinformer.cache.reflector import ReflectorOptions
 from pyinformer.client.transport import Body, PushBody
-from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing import APIServer
 from tests.cache.reflector.running import options, put, reflecting
 from tests.waiting import until
@@ -96,31 +92,17 @@ class NotedBody:
         self._beyond.close()
 
 
-@pytest.mark.parametrize(
-    ("read_spacing_seconds", "expected"),
-    [(None, [0.005, 0.0]), (0.02, [0.02, 0.02]), (0.001, [0.005, 0.001])],
-    ids=["default", "longer", "shorter"],
-)
-async def test_a_watch_list_is_read_with_longer_pauses_than_the_watch_behind_it(
-    read_spacing_seconds: float | None, expected: list[float]
-) -> None:
+async def test_a_watch_list_is_read_with_pauses_and_the_watch_behind_it_without() -> None:
     used: list[float] = []
-    chosen = {} if read_spacing_seconds is None else {"read_spacing_seconds": read_spacing_seconds}
     with APIServer() as server:
         put(server, "a")
         async with reflecting(
             server,
-            with_options=options(use_watch_list=True, **chosen),
+            with_options=options(use_watch_list=True),
             through=lambda connection: NotedConnection(connection, used),
         ) as run:
             await run.until_equal()
             put(server, "b")
             await run.until_equal()
             await until(lambda: len(used) == 2)
-    assert used == expected
-
-
-@pytest.mark.parametrize("value", [-0.001, 1.5, float("inf"), float("nan"), "0.1", None, True])
-def test_a_spacing_that_cannot_be_meant_is_refused(value: float) -> None:
-    with pytest.raises(InvalidArgumentError, match="read_spacing_seconds"):
-        ReflectorOptions(read_spacing_seconds=value)
+    assert used == [0.005, 0.0]

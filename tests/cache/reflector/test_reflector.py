@@ -389,10 +389,12 @@ async def test_a_refused_watch_list_is_requested_once_per_cluster() -> None:
 
 
 @pytest.mark.covers("client-go tools/cache: TestInitialEventsEndBookmarkTicker")
-async def test_a_watch_list_without_an_end_becomes_a_list(server: APIServer) -> None:
+async def test_a_watch_list_without_an_end_becomes_a_list(
+    server: APIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyinformer.cache.reflector._initial_events._IDLE_SECONDS", 0.1)
     server.faults.add(Fault(verb="watch", stall_after_bytes=10))
-    quick = options(use_watch_list=True, initial_events_idle_seconds=0.1)
-    async with reflecting(server, with_options=quick) as running:
+    async with reflecting(server, with_options=options(use_watch_list=True)) as running:
         await running.until_watching()
         await running.until_equal()
     assert [verb for verb in verbs(server) if verb != "look"] == ["watch-list", "list", "watch"]
@@ -717,9 +719,8 @@ async def test_any_consistency_is_for_the_first_list_only(server: APIServer) -> 
         pytest.param({"max_object_bytes": float("nan")}, id="no-limit"),
         pytest.param({"silence_seconds": "75"}, id="text-for-a-number"),
         pytest.param({"poll_seconds": float("inf")}, id="never-polls"),
-        pytest.param({"initial_events_idle_seconds": float("inf")}, id="waits-for-ever"),
         pytest.param({"page_size": -1}, id="negative-page"),
-        pytest.param({"initial_events_idle_seconds": 0.0}, id="no-patience"),
+        pytest.param({"silence_seconds": 0.0}, id="no-patience"),
         pytest.param({"poll_seconds": float("nan")}, id="no-number"),
     ],
 )

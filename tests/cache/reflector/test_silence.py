@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -137,9 +137,21 @@ async def test_a_position_in_the_future_is_corrected_though_the_watch_is_accepte
         assert running.reflector.epoch == 1
 
 
-async def test_after_a_long_time_without_contact_everything_is_listed(server: APIServer) -> None:
-    patient = options(relist_after_outage_seconds=0.001)
-    async with reflecting(server, with_options=patient) as running:
+@pytest.fixture
+def relist_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return what shortens the five minutes without contact: sockets have the real clock."""
+
+    def shorten(seconds: float) -> None:
+        monkeypatch.setattr("pyinformer.cache.reflector._reflector._RELIST_AFTER_SECONDS", seconds)
+
+    return shorten
+
+
+async def test_after_a_long_time_without_contact_everything_is_listed(
+    server: APIServer, relist_after: Callable[[float], None]
+) -> None:
+    relist_after(0.001)
+    async with reflecting(server) as running:
         await running.until_watching()
         server.stop_accepting()
         server.drop_connections()
@@ -150,11 +162,11 @@ async def test_after_a_long_time_without_contact_everything_is_listed(server: AP
 
 
 async def test_after_a_long_time_without_contact_nothing_is_followed_unproven(
-    server: APIServer,
+    server: APIServer, relist_after: Callable[[float], None]
 ) -> None:
     """The lists that would prove the history are refused, and watches are not."""
-    patient = options(relist_after_outage_seconds=0.001)
-    async with reflecting(server, with_options=patient) as running:
+    relist_after(0.001)
+    async with reflecting(server) as running:
         await running.until_watching()
         server.faults.add(Fault(match=is_proof, status=503, times=None))
         server.drop_connections()
@@ -168,10 +180,10 @@ def is_proof(record: RequestRecord) -> bool:
 
 
 async def test_the_silence_that_ended_a_watch_is_part_of_the_time_without_contact(
-    server: APIServer,
+    server: APIServer, relist_after: Callable[[float], None]
 ) -> None:
-    silent = options(silence_seconds=2.5, relist_after_outage_seconds=2.4)
-    async with reflecting(server, with_options=silent) as running:
+    relist_after(2.4)
+    async with reflecting(server, with_options=options(silence_seconds=2.5)) as running:
         await running.until_watching(loads=2)
         assert any("no contact" in entry.what for entry in running.reflector.journal.entries())
 

@@ -68,6 +68,11 @@ class Limits:
         return 900.0
 
     @property
+    def relist_seconds(self) -> float:
+        """After how long without contact everything is listed."""
+        return 300.0
+
+    @property
     def reconcile_seconds(self) -> float:
         """When a reconcile is cancelled."""
         assert self.controller.reconcile_timeout_seconds is not None

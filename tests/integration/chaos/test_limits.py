@@ -109,25 +109,25 @@ async def outage(
 
 
 async def refused(subject: Subject) -> None:
-    """No connection is accepted for longer than `relist_after_outage_seconds`."""
-    seconds = subject.limits.reflector.relist_after_outage_seconds + MARGIN_SECONDS
+    """No connection is accepted for longer than a reflector does without contact."""
+    seconds = subject.limits.relist_seconds + MARGIN_SECONDS
     await outage(subject, seconds, subject.proxy.refuse, subject.proxy.accept, is_listed=True)
 
 
 async def stalled(subject: Subject) -> None:
-    """Nothing arrives for longer than `relist_after_outage_seconds`, on any connection."""
-    seconds = subject.limits.reflector.relist_after_outage_seconds + 2 * MARGIN_SECONDS
+    """Nothing arrives for longer than a reflector does without contact, on any connection."""
+    seconds = subject.limits.relist_seconds + 2 * MARGIN_SECONDS
     await outage(subject, seconds, subject.proxy.stall, subject.proxy.resume, is_listed=True)
 
 
 async def refused_for_less(subject: Subject) -> None:
     """No connection is accepted, for less than the limit: the watch continues, without a list."""
-    seconds = subject.limits.reflector.relist_after_outage_seconds * 0.6
+    seconds = subject.limits.relist_seconds * 0.6
     await outage(subject, seconds, subject.proxy.refuse, subject.proxy.accept, is_listed=False)
 
 
 async def refused_for_long(subject: Subject) -> None:
-    """No connection is accepted for longer than `wedged_seconds`: no reason to restart."""
+    """No connection is accepted for longer than 15 minutes: no reason to restart."""
     seconds = subject.limits.wedged_seconds + MARGIN_SECONDS
     await outage(subject, seconds, subject.proxy.refuse, subject.proxy.accept, is_listed=True)
 
@@ -166,7 +166,7 @@ async def watches_unanswered(subject: Subject) -> None:
 
 
 async def unconfirmed(subject: Subject) -> None:
-    """A watch lives, and lists get no answer for longer than `wedged_seconds`: not alive."""
+    """A watch lives, and lists get no answer for longer than 15 minutes: not alive."""
     limits, age = subject.limits, subject.informer.age_seconds() or 0.0
     struck = monotonic()
     subject.proxy.faults.add(Fault(verb="list", hang=True, times=None))
@@ -178,20 +178,20 @@ async def unconfirmed(subject: Subject) -> None:
     subject.check(took is not None, "neither alive nor ready again once lists work")
     _becomes_unready(subject, struck, healed, age)
     until_wedged = subject.during(struck, struck + limits.wedged_seconds - age - 1.0)
-    subject.check(all(one.is_alive for one in until_wedged), "not alive before wedged_seconds")
+    subject.check(all(one.is_alive for one in until_wedged), "not alive before the limit")
     wedged = [
         one
         for one in subject.during(struck, healed)
         if one.state == "watching" and (one.age_seconds or 0.0) > limits.wedged_seconds + 1.0
     ]
     subject.note("seconds not alive", sum(not one.is_alive for one in subject.seen))
-    subject.check(wedged, "never watched unconfirmed for wedged_seconds")
+    subject.check(wedged, "never watched unconfirmed for so long")
     subject.check(not any(one.is_alive for one in wedged), "alive, though wedged")
     _lags_at_most(subject, NOTICED_SECONDS)
 
 
 async def lists_refused(subject: Subject) -> None:
-    """A watch lives, and lists get 503 for longer than `wedged_seconds`: no reason to restart."""
+    """A watch lives, and lists get 503 for longer than 15 minutes: no reason to restart."""
     age, struck = subject.informer.age_seconds() or 0.0, monotonic()
     subject.proxy.faults.add(Fault(verb="list", status=503, times=None))
     await pause(subject.limits.wedged_seconds + MARGIN_SECONDS)
@@ -202,7 +202,7 @@ async def lists_refused(subject: Subject) -> None:
 
 
 async def standing_still(subject: Subject) -> None:
-    """The server's watch cache stands still for longer than `wedged_seconds`; lists do not.
+    """The server's watch cache stands still for longer than 15 minutes; lists do not.
 
     The program has no other watch that would prove the cache to be the culprit: it lists what has
     not been confirmed for three minutes.
