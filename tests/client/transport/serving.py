@@ -36,10 +36,12 @@ class Request:
 
 @dataclass
 class Server:
-    """The server of one test: its address, its requests, how many connections are open."""
+    """The server of one test: its address, its requests, its connections."""
 
     url: str = ""
     requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    """How many were opened."""
     open_connections: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -100,6 +102,7 @@ async def serving(
     tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server.connections += 1
         server.open_connections += 1
         try:
             await _answer_all(server, answer, reader, writer)
