@@ -1,21 +1,36 @@
-"""The synchronous calls over HTTPS, against the embedded server.
+"""The synchronous calls over HTTPS, against the embedded server, and one that dies as they connect.
 
 The same calls against the real server are in `test_kube_apiserver.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import socket
 import ssl
+import struct
+import threading
+import warnings
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from pyinformer.errors import ConflictError, InvalidArgumentError, KubeAPIServerError, NotFoundError
+from pyinformer.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    KubeAPIServerError,
+    NotFoundError,
+    TransportError,
+)
 from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer
 from pyinformer.testing.kube_apiserver import _object_calls
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
+
+_RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 @pytest.fixture
@@ -123,3 +138,39 @@ def test_an_absent_namespace_or_object_is_named(client: SyncClient) -> None:
         client.create(_pod("one", "absent"))
     with pytest.raises(NotFoundError, match="missing"):
         client.get("v1", "pods", "missing")
+
+
+class Late(ssl.SSLContext):
+    """Wraps a connected socket only after its peer has reset the connection."""
+
+    reset = threading.Event()
+
+    def wrap_socket(self, sock: socket.socket, *args: Any, **options: Any) -> ssl.SSLSocket:
+        """Wrap a socket."""
+        with contextlib.suppress(OSError):
+            sock.getpeername()
+            assert self.reset.wait(timeout=100)
+        return super().wrap_socket(sock, *args, **options)
+
+
+def test_a_connection_that_is_reset_while_it_opens_leaves_no_socket() -> None:
+    """When a server is killed, the reset comes between the connection and the handshake."""
+    context = Late(ssl.PROTOCOL_TLS_CLIENT)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        resetting = threading.Thread(target=_reset, args=(listener, context.reset))
+        resetting.start()
+        client = SyncClient(port=listener.getsockname()[1], token="any", context=context)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with pytest.raises(TransportError):
+                client.request("GET", "/version")
+            gc.collect()
+        resetting.join()
+    assert [str(one.message) for one in caught] == []
+
+
+def _reset(listener: socket.socket, reset: threading.Event) -> None:
+    accepted, _ = listener.accept()
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+    accepted.close()
+    reset.set()
