@@ -7,7 +7,7 @@ import inspect
 import sys
 from typing import TYPE_CHECKING
 
-from pyinformer.leaderelection import _election
+from tests.leaderelection.model import Bugs
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -20,7 +20,7 @@ def spoiled(line: str, instead: str) -> ModuleType:
         line: a part of the source that occurs once.
         instead: what it becomes.
     """
-    source = inspect.getsource(_election)
+    source = inspect.getsource(Bugs().election)
     assert source.count(line) == 1, f"the module has changed: {line!r}"
     spec = importlib.util.spec_from_loader("spoiled_election", loader=None)
     assert spec is not None
