@@ -5,9 +5,8 @@ from __future__ import annotations
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from pyinformer.cache.store._index_readers import SharedPaths
+from pyinformer.cache.store import Indexer
+from pyinformer.objects import Added
 from tests.cache.store.objects import pod
 
 if TYPE_CHECKING:
@@ -30,49 +29,61 @@ class Counted:
     def raw(self) -> bytes:
         """The body; the reader has begun to read it."""
         self.reads += 1
-        self.meanwhile()
+        meanwhile, self.meanwhile = self.meanwhile, int
+        meanwhile()
         return self.obj.raw
 
 
-def test_a_path_added_during_a_read_of_another_thread_is_read_correctly() -> None:
-    paths = SharedPaths()
-    node = paths.reader("spec.nodeName")
-    body = pod("a", "n1", status={"phase": "Running"})
-    obj: Any = Counted(body, meanwhile=lambda: paths.reader("status.phase"))
-    assert node(obj) == "n1"
-    phase = paths.reader("status.phase")
+def indexed(*names: str) -> Indexer[Any]:
+    """Return a cache with indexes by the node, under these names."""
+    store: Indexer[Any] = Indexer()
+    for name in names:
+        store.add_index(name, "spec.nodeName")
+    return store
 
-    assert (node(obj), phase(obj)) == ("n1", "Running")
+
+def test_a_path_added_during_a_read_of_another_thread_is_read_correctly() -> None:
+    store = indexed("node")
+    body = pod("a", "n1", status={"phase": "Running"})
+    obj: Any = Counted(body, meanwhile=lambda: store.add_index("phase", "status.phase"))
+    assert store.values_of("node", obj) == ("n1",)
+
+    assert store.values_of("node", obj) == ("n1",)
+    assert store.values_of("phase", obj) == ("Running",)
 
 
 def test_the_newest_two_objects_are_remembered_and_no_more() -> None:
-    paths = SharedPaths()
-    node = paths.reader("spec.nodeName")
+    store = indexed("node")
     objects: list[Any] = [Counted(pod(name, name)) for name in "abc"]
     a, b, c = objects
-    assert [node(obj) for obj in (a, b, a, b)] == ["a", "b"] * 2
+
+    def read(*some: Any) -> list[str]:
+        return [value for one in some for value in store.values_of("node", one)]
+
+    assert read(a, b, a, b) == ["a", "b"] * 2
     assert (a.reads, b.reads) == (1, 1)
-    assert [node(obj) for obj in (c, b, a)] == ["c", "b", "a"]
+    assert read(c, b, a) == ["c", "b", "a"]
     assert (a.reads, b.reads, c.reads) == (2, 1, 1)
 
 
 def test_the_same_path_is_read_once_for_all_who_ask() -> None:
-    paths = SharedPaths()
+    names = [str(number) for number in range(3_000)]
+    store = indexed(*names)
     obj: Any = Counted(pod("a", "n1"))
-    readers = [paths.reader("spec.nodeName") for _ in range(10_000)]
     tracemalloc.start()
-    assert all(reader(obj) == "n1" for reader in readers)
+    assert all(store.values_of(name, obj) == ("n1",) for name in names)
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert obj.reads == 1
-    assert kept < len(readers) * 4  # not a reference for each of them; coverage takes some KB
+    assert kept < len(names) * 4  # not a reference for each of them; coverage takes some KB
 
 
 def test_a_value_that_cannot_be_read_fails_each_time_it_is_asked_for() -> None:
-    paths = SharedPaths()
-    node, phase = paths.reader("spec.nodeName"), paths.reader("status.phase")
-    odd = pod("a", "n1", status="text")
-    for _ in range(2):
-        assert node(odd) == "n1"
-        with pytest.raises(ValueError, match="Expected `object"):
-            phase(odd)
+    store = indexed("node")
+    store.add_index("phase", "status.phase")
+    store.add_index("phase again", "status.phase")
+    store.apply_nowait(Added(pod("odd", "n1", status="text")))
+
+    failures = {one.name: one.failures for one in store.indexes()}
+    assert failures == {"namespace": 0, "node": 0, "phase": 1, "phase again": 1}
+    assert [obj.key for obj in store.by_index("node", "n1")] == ["default/odd"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import msgspec
 import pytest
 
-from pyinformer.cache.store._selecting import select
-from pyinformer.objects import KubeObject, Labels, LabelSelector
+from pyinformer.cache.store import Indexer
+from pyinformer.objects import KubeObject, LabelRequirement, Labels, LabelSelector
+from tests.cache.store.objects import replace
 from tests.pods import make
 
 COUNT = 10_000
@@ -27,14 +29,24 @@ def labels_of(number: int, workloads: int) -> dict[str, str]:
     return {"workload": f"w{number % workloads}", "tier": "abcd"[number % 4]}
 
 
+def select(objects: list[KubeObject], selector: LabelSelector) -> list[KubeObject]:
+    """Return the objects that a cache selects in its first read, for which it has no index."""
+    store: Indexer[None] = Indexer()
+    replace(store, *objects)
+    return store.matching(selector)
+
+
 class Asked:
-    """A predicate that counts its calls."""
+    """A selector that counts how often labels are compared with it."""
 
     def __init__(self, selector: str) -> None:
-        self._matches = LabelSelector.parse(selector).matches
+        parsed = LabelSelector.parse(selector)
+        self.requirements: tuple[LabelRequirement, ...] = parsed.requirements
+        self._matches = parsed.matches
         self.times = 0
 
-    def __call__(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Compare labels."""
         self.times += 1
         return self._matches(labels)
 
@@ -44,22 +56,22 @@ class Asked:
 def test_selected_objects_are_the_matching_ones_in_order(selector: str, workloads: int) -> None:
     shared = [Labels.of(labels_of(number, workloads)) for number in range(workloads)]
     objects = [labelled(number, shared[number % workloads]) for number in range(COUNT)]
-    matches = LabelSelector.parse(selector).matches
-    wanted = [obj for obj in objects if matches(dict(obj.metadata.labels))]
+    parsed = LabelSelector.parse(selector)
+    wanted = [obj for obj in objects if parsed.matches(dict(obj.metadata.labels))]
     assert wanted or workloads == 1
-    assert select(objects, matches) == wanted
+    assert select(objects, parsed) == wanted
 
 
 def test_shared_labels_are_matched_once() -> None:
     shared = [Labels.of(labels_of(number, 600)) for number in range(600)]
     objects = [labelled(number, shared[number % 600]) for number in range(COUNT)]
     asked = Asked("tier=b")
-    select(objects, asked)
+    select(objects, cast("LabelSelector", asked))
     assert asked.times == 600
 
 
 def test_distinct_labels_are_matched_one_by_one() -> None:
     objects = [labelled(n, Labels.of({"pod": str(n)})) for n in range(COUNT)]
     asked = Asked("pod=7")
-    assert [obj.key for obj in select(objects, asked)] == ["ns/p7"]
+    assert [obj.key for obj in select(objects, cast("LabelSelector", asked))] == ["ns/p7"]
     assert asked.times == COUNT
