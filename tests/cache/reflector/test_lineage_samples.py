@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import anyio
 import pytest
 
 from pyinformer.cache.reflector import Guard
 from pyinformer.cache.reflector.guard import Order
 from pyinformer.cache.reflector.lineage import history_samples
+from pyinformer.objects import KubeObject
 from tests.cache.reflector.samples import DictSink, meta, pod
+from tests.virtual_time import work
 
 
 async def seen(guard: Guard, *cached: tuple[str, str]) -> list[tuple[str, str, bool]]:
@@ -54,3 +59,32 @@ async def test_without_a_global_order_nothing_is_a_sample(order: Order) -> None:
     guard = Guard(order=order)
     guard.loaded("100")
     assert await seen(guard, ("a", "95")) == []
+
+
+class Viewing(DictSink):
+    """A sink whose keys are a view of its own; each read takes its time."""
+
+    def keys(self) -> Iterable[str]:  # type: ignore[override]  # a protocol asks for no more
+        """Return a view."""
+        return self.objects.keys()
+
+    def get(self, key: str) -> KubeObject[None] | None:
+        """Return the newest state of a key."""
+        work(30e-6)
+        return super().get(key)
+
+
+@pytest.mark.virtual_time
+async def test_a_sink_may_change_while_it_is_read() -> None:
+    guard = Guard()
+    guard.loaded("100")
+    sink = Viewing(*(pod(f"p{number}", "95") for number in range(3_000)))
+
+    async def change() -> None:
+        sink.objects["late"] = pod("late", "96")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(change)
+        found = await history_samples(sink, guard)
+    assert "late" in sink.objects
+    assert [(one.key, one.at) for one in found] == [("p0", "100")]

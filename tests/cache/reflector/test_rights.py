@@ -8,12 +8,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
-import anyio
 import pytest
 from msgspec import json
 
 from pyinformer.cache.reflector import ReflectorOptions, ReflectorState, RequestBudget
-from pyinformer.cache.reflector._rights import Rights
 from pyinformer.errors import status_error_class
 from tests.cache.reflector.samples import pod_bytes
 from tests.cache.reflector.scripted import ScriptedServer, following, silence
@@ -84,14 +82,17 @@ async def test_a_server_that_asks_to_wait_is_obeyed() -> None:
         assert server.requests == ["list"]
 
 
-async def test_a_cancelled_wait_for_rights_leaves_nothing() -> None:
-    rights = Rights()
-    with anyio.move_on_after(1.0) as scope:
-        await rights.wait(60.0)
-    assert scope.cancelled_caught
-    task = asyncio.create_task(rights.wait(60.0))
-    await elapse(1.0)
-    task.cancel()
-    await asyncio.wait({task})
-    assert task.cancelled()
-    rights.granted()  # wakes none
+@pytest.mark.parametrize("waited_seconds", [1.0, 3.0, 100.0])
+async def test_a_cancelled_wait_for_rights_leaves_nothing(waited_seconds: float) -> None:
+    """The others learn of the right within their turn and that of the one that has ended."""
+    budget, now = RequestBudget(), asyncio.get_running_loop().time
+    server = refusing()
+    async with following(server, options=BY_PAGES, budget=budget) as (waiting, sink):
+        async with following(refusing(), options=BY_PAGES, budget=budget) as (ended, _):
+            await elapse(waited_seconds)
+            assert ended.state is ReflectorState.FORBIDDEN
+        assert waiting.state is ReflectorState.FORBIDDEN
+        server.refused = None
+        healed_at = now()
+        await until(sink.versions)
+        assert now() - healed_at < 2 * SOON_SECONDS
