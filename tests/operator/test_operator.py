@@ -27,7 +27,7 @@ from pyinformer.errors import (
     LifecycleError,
     ModelMismatchError,
 )
-from pyinformer.operator import Operator, _run, custom_resource
+from pyinformer.operator import Operator, custom_resource
 from pyinformer.testing import APIServer, Token
 from tests.operator.test_health_server import ask, get
 from tests.waiting import settle, until
@@ -338,64 +338,6 @@ async def test_a_resource_that_is_not_served_is_named_with_the_cure(
 
     assert "pyinformer crd" in caught.value.__notes__[0]
     assert "the server serves no backups of acme.io/v1" in caplog.text
-
-
-async def test_a_slow_start_logs_what_it_waits_for(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(_run, "_CHECK_SECONDS", 0.1)
-    with APIServer(tokens=[Token(value="t", verbs=("*",), resources=("pods",))]) as api:
-        api.register("acme.io/v1", "Database", "databases")
-        app = Operator("test")
-        app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
-        credentials = StaticCredentials.bearer("t")
-        config = pyinformer.client.ClusterConfig(server=api.url, credentials=credentials)
-        with pytest.raises(CacheSyncTimeoutError):
-            async with pyinformer.connect(config=config) as cluster, app.running(cluster):
-                pass
-
-    reports = [each for each in caplog.messages if each.startswith("still starting: not running")]
-    assert "403 Forbidden" in reports[-1]
-
-
-def test_a_late_start_is_logged_at_growing_intervals_and_when_its_reason_changes() -> None:
-    start = _run.LateStart()
-    assert not start.was_reported
-    absent, forbidden = [("databases", "404")], [("databases", "403")]
-
-    logged = [seconds for seconds in range(5, 100, 5) if start.is_due(absent, float(seconds))]
-    assert logged == [5, 10, 20, 40, 80]
-    assert start.was_reported
-
-    assert start.is_due(forbidden, 100.0)
-    assert not start.is_due(forbidden, 105.0)
-
-
-@pytest.mark.parametrize("whole_program", [True, False])
-async def test_the_end_of_a_late_start_is_logged_at_the_level_of_its_warnings(
-    api: APIServer,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    whole_program: bool,
-) -> None:
-    monkeypatch.setattr(_run, "_CHECK_SECONDS", 0.05)
-    app, seen = Operator("test"), _Seen()
-    app.reconcile("acme.io/v1", "databases", owns=[("acme.io/v1", "backups")])(seen)
-
-    async with connected(api) as cluster:
-        run = app.running(cluster)
-        starting = asyncio.create_task(run.run() if whole_program else run.start())
-        await until(lambda: "still starting: " in caplog.text)
-        assert "started after" not in caplog.text
-        api.register("acme.io/v1", "Backup", "backups")
-        await until(lambda: "started after " in caplog.text)
-        starting.cancel()
-        await asyncio.wait((starting,))
-        await run.aclose()
-
-    reports = ("still starting: ", "started after ")
-    levels = [one.levelname for one in caplog.records if one.getMessage().startswith(reports)]
-    assert set(levels) == {"WARNING"}
 
 
 async def test_an_operator_is_ready_once_the_missing_definition_exists(api: APIServer) -> None:
