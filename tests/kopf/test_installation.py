@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import Distribution, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from kopf._core.reactor import orchestration
 
 import pyinformer.kopf
 from pyinformer.errors import ConfigurationError, InvalidArgumentError, LifecycleError
-from pyinformer.kopf import _installation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -133,7 +132,7 @@ def test_an_unsupported_version_of_kopf_is_not_patched(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(_installation, "version", lambda _: found)
+    monkeypatch.setattr(Distribution, "version", found)
     with caplog.at_level(logging.WARNING):
         pyinformer.kopf.install()
     assert words in caplog.text

@@ -1,15 +1,22 @@
-"""What is kept of each object: keys that cost little, or objects that listers read."""
+"""What is kept of each object: keys that cost little, or objects that listers read.
+
+What an ended stream had reported is kept for the next one, for a limited number of objects.
+"""
 
 from __future__ import annotations
 
 import sys
 import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kopf._cogs.structs.references import NamespaceName, Resource
 
 from pyinformer.kopf._known import CachedKeys, CachedObjects
+from pyinformer.kopf._left_objects import LeftObjects
 from pyinformer.objects import KubeObject, ObjectMeta
+from tests.kopf.streams import PODS
 from tests.kopf.test_delivery import POD, pod
 
 TEXTS = st.one_of(
@@ -67,3 +74,49 @@ def test_a_large_list_is_taken_in_steps() -> None:
     for known in (CachedKeys(POD), CachedObjects()):
         assert len(list(known.replace(objects, "2000"))) > 2
         assert len(known) == 1999
+
+
+def known_of(*names: str) -> CachedKeys:
+    known = CachedKeys(POD)
+    for name in names:
+        known.put(pod(name, 1))
+    return known
+
+
+def test_the_next_stream_takes_what_an_ended_one_left_once() -> None:
+    left, known = LeftObjects(), known_of("a")
+    left.keep(PODS, None, [known])
+    assert left.take(PODS, NamespaceName("default")) == ()
+    newer = Resource("", "v2", "pods", "Pod", namespaced=True)
+    assert left.take(newer, None) == [known]
+    assert left.take(PODS, None) == ()
+
+
+def test_each_version_of_a_kind_takes_what_its_own_stream_had_reported() -> None:
+    """A deletion is reported to the handlers of both versions."""
+    left, versions = LeftObjects(), ["v1", "v2"]
+    streams = [Resource("", one, "pods", "Pod", namespaced=True) for one in versions]
+    known = [known_of("a"), known_of("a", "b")]
+    for stream, one in zip(streams, known, strict=True):
+        left.keep(stream, None, [one])
+    assert left.take(streams[1], None) == [known[1]]
+    assert left.take(streams[0], None) == [known[0]]
+
+
+def test_nothing_is_kept_of_a_stream_without_objects() -> None:
+    left = LeftObjects()
+    left.keep(PODS, None, [known_of()])
+    assert left.take(PODS, None) == ()
+
+
+def test_beyond_the_limit_the_stream_that_ended_first_is_forgotten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    left = LeftObjects(limit=3)
+    places = [NamespaceName(name) for name in ("one", "two")]
+    for place in places:
+        left.keep(PODS, place, [known_of("a", "b")])
+    assert len(left) == 2
+    assert left.take(PODS, places[0]) == ()
+    assert left.take(PODS, places[1]) != ()
+    assert "deletions of the 2 pods" in caplog.text

@@ -1,15 +1,18 @@
-"""Operators are known by their vaults; one that cannot be recorded is refused by its own."""
+"""The vault of an operator: what the operator is known by, and what its requests log in with."""
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
+import aiohttp
 import pytest
 from kopf._cogs.clients import auth
 from kopf._cogs.structs.credentials import Vault
 
 import kopf
+from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._operators import (
     KopfOperator,
     current_operator,
@@ -18,7 +21,9 @@ from pyinformer.kopf._operators import (
     refuse,
     register,
 )
+from pyinformer.testing import APIServer
 from tests.kopf.operators import settings_of
+from tests.kopf.streams import info_of, vault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,3 +73,39 @@ def test_outside_of_an_operator_nothing_is_recorded_and_nothing_refused() -> Non
     refuse()
     assert not is_refused()
     assert current_operator() is None
+
+
+async def test_data_after_the_end_of_tls_makes_kopf_log_in_again() -> None:
+    used: list[aiohttp.ClientSession] = []
+
+    async def send(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientResponse:
+        used.append(session)
+        if len(used) == 1:
+            reason = "[SSL: APPLICATION_DATA_AFTER_CLOSE_NOTIFY] application data (_ssl.c:2706)"
+            raise aiohttp.ClientOSError(1, reason)
+        return await session.get(f"{url}/version")
+
+    with APIServer() as server:
+        vault = vault_of(server)
+        auth.vault_var.set(vault)
+        sending = asyncio.create_task(VaultSession(settings_of()).send(send))
+        await vault.wait_for_emptiness()
+        await vault.populate({"again": info_of(server)})
+        response = await sending
+        response.close()
+        await vault.close()
+    assert response.status == 200
+    assert used[0] is not used[1]
+
+
+async def test_another_loss_of_the_connection_is_not_a_reason_for_a_login() -> None:
+    async def send(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientResponse:
+        raise aiohttp.ClientOSError(104, f"Connection reset by {url}, closed: {session.closed}")
+
+    with APIServer() as server:
+        vault = vault_of(server)
+        auth.vault_var.set(vault)
+        with pytest.raises(aiohttp.ClientOSError, match="reset"):
+            await VaultSession(settings_of()).send(send)
+        assert not vault.is_empty()
+        await vault.close()

@@ -93,17 +93,17 @@ _TESTS = (
 
 # The line under the oldest kopf; without what only later ones have.
 _LOWEST_TESTS = (
-    "tests/kopf/test_connection.py",
     "tests/kopf/test_delivery.py",
     "tests/kopf/test_installation.py",
     "tests/kopf/test_operators.py",
     "tests/kopf/test_requests.py",
     "tests/kopf/test_stream.py",
+    "tests/kopf/test_vaults.py",
 )
 _END_OF_ANOTHER = "test_the_end_of_one_operator_does_not_stop_the_streams_of_another"
 _OF_LATER_KOPF = (
     # This kopf raises the error of such a connection; later ones take it for an expired login.
-    "tests/kopf/test_connection.py::test_data_after_the_end_of_tls_makes_kopf_log_in_again",
+    "tests/kopf/test_vaults.py::test_data_after_the_end_of_tls_makes_kopf_log_in_again",
     # This kopf has no `settings.watching.label_selectors`, whose change makes a younger reflector;
     # the case of a younger watch runs.
     f"tests/kopf/test_operators.py::{_END_OF_ANOTHER}[reflector]",
