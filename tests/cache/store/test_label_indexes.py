@@ -17,15 +17,9 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pyinformer.cache.store import (
-    Indexer,
-    JointIndexer,
-    Lister,
-    Overlay,
-    OverlayEntries,
-    _label_queries,
-)
+from pyinformer.cache.store import Indexer, JointIndexer, Lister, Overlay, OverlayEntries
 from pyinformer.objects import Added, Deleted, KubeObject, Labels, LabelSelector, Updated
+from tests.cache.store.label_limits import lower_limits
 from tests.cache.store.objects import names, pod, replace
 from tests.soak import examples
 
@@ -69,14 +63,7 @@ class LabelledMachine(RuleBasedStateMachine):
     @initialize(is_joint=st.booleans(), reads=st.integers(0, 2), log=st.sampled_from([2, 64]))
     def begin(self, is_joint: bool, reads: int, log: int) -> None:
         """Choose the caches, and when indexes are made and dropped."""
-        for name, value in {
-            "_MIN_OBJECTS": 1,
-            "_READS_BEFORE": reads,
-            "_MIN_LOG": log,
-            "_MAX_INDEXES": 2,
-            "_IDLE_READS": 7,
-        }.items():
-            self._patch.setattr(_label_queries, name, value)
+        lower_limits(self._patch, reads_before=reads, least_log=log, most_indexes=2, idle_reads=7)
         self.caches: dict[str, Indexer[Any]] = {
             name: Indexer() for name in (NAMESPACES if is_joint else ("",))
         }

@@ -19,15 +19,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pyinformer.cache.store import (
-    Indexer,
-    JointIndexer,
-    Lister,
-    Overlay,
-    OverlayEntries,
-    _label_queries,
-)
+from pyinformer.cache.store import Indexer, JointIndexer, Lister, Overlay, OverlayEntries
 from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated
+from tests.cache.store.label_limits import lower_limits
 from tests.cache.store.written import node_of, record
 from tests.soak import examples
 
@@ -88,8 +82,7 @@ READS: dict[str, tuple[Callable[[Lister[Any]], Answer], Callable[[Shown], Answer
 @pytest.fixture(autouse=True, scope="module")
 def _label_indexes_from_the_first_read() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_label_queries, "_MIN_OBJECTS", 1)
-        patch.setattr(_label_queries, "_READS_BEFORE", 0)
+        lower_limits(patch)
         yield
 
 
