@@ -1,59 +1,92 @@
-"""Tables of shared values: one copy of each text, bounded, counted, and honest about failures."""
+"""Tables of shared values: one copy of each text, bounded, counted, and honest about failures.
+
+The labels of the objects that one codec decodes are such a table.
+"""
 
 from __future__ import annotations
 
-import msgspec
-import pytest
+import json
+from typing import Any
 
-from pyinformer.objects import InternStatistics
-from pyinformer.objects._intern import MAX_TEXT_BYTES, InternTable
+from pyinformer.objects import (
+    GroupVersionResource,
+    InternStatistics,
+    KubeObject,
+    Labels,
+    ObjectCodec,
+)
+
+_ENTRIES = 65_536
+_TABLE_BYTES = 4 << 20
+_TEXT_BYTES = 2 << 10
 
 
-def lookup(table: InternTable[list[int]], text: bytes) -> list[int]:
-    """Look up as the codec does: a get on the table, and `add` for what it does not know."""
-    return table.known.get(text) or table.add(text)
+class Bench:
+    """A codec of pods."""
 
+    def __init__(self) -> None:
+        self._codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "pods"))
 
-def numbers(max_entries: int = 3) -> InternTable[list[int]]:
-    """Return a table of lists; lists, so that `is` distinguishes one copy from two."""
-    return InternTable(msgspec.json.Decoder(list[int]).decode, max_entries=max_entries)
+    def decode(self, labels: str) -> KubeObject[Any]:
+        """Decode a pod with labels, which are JSON."""
+        head = '{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":'
+        text = f"{head}{labels}}}}}".encode()
+        return self._codec.decode(text, 0, len(text))
+
+    def labels(self, labels: str) -> Labels:
+        """Return the labels of such a pod."""
+        obj = self.decode(labels)
+        assert not obj.problem
+        return obj.metadata.labels
+
+    @property
+    def table(self) -> InternStatistics:
+        """The counters of the table of labels."""
+        return self._codec.statistics()["labels"]
 
 
 def test_the_same_text_is_the_same_value() -> None:
-    table = numbers()
-    first = lookup(table, b"[1]")
-    assert lookup(table, b"[1]") is first
-    assert lookup(table, b"[ 1]") == first
-    assert table.statistics() == InternStatistics(entries=2, misses=2, clears=0, held_bytes=7)
+    bench = Bench()
+    first = bench.labels('{"a":"1"}')
+    assert bench.labels('{"a":"1"}') is first
+    other = bench.labels('{ "a":"1"}')
+    assert other == first
+    assert other is not first
+    assert bench.table == InternStatistics(entries=2, misses=2, clears=0, held_bytes=19)
 
 
 def test_a_full_table_starts_over_and_its_values_stay_usable() -> None:
-    table = numbers()
-    held = [lookup(table, b"[%d]" % number) for number in range(1, 11)]
-    assert held == [[number] for number in range(1, 11)]
-    assert table.statistics() == InternStatistics(entries=1, misses=10, clears=3, held_bytes=4)
-    assert lookup(table, b"[1]") == [1]
+    bench, count = Bench(), _ENTRIES + 10
+    held = [bench.labels(json.dumps({"a": str(number)})) for number in range(count)]
+    assert held == [{"a": str(number)} for number in range(count)]
+    assert (bench.table.entries, bench.table.misses, bench.table.clears) == (10, count, 1)
+    assert bench.labels('{"a": "1"}') == {"a": "1"}
 
 
 def test_a_text_that_cannot_be_decoded_is_not_stored() -> None:
-    table = numbers()
+    bench = Bench()
     for _ in range(2):
-        with pytest.raises(msgspec.DecodeError):
-            table.add(b'["a"]')
-    assert table.statistics() == InternStatistics(entries=0, misses=0, clears=0)
+        assert bench.decode('{"a":[1]}').problem
+    assert bench.table == InternStatistics(entries=0, misses=0, clears=0)
 
 
 def test_a_table_is_bounded_in_bytes() -> None:
-    table = InternTable(msgspec.json.Decoder(list[int]).decode, max_bytes=100)
-    for number in range(1, 1_000):
-        lookup(table, b"[%d]" % number)
-        assert table.statistics().held_bytes == sum(map(len, table.known)) <= 100
-    assert table.statistics().clears
+    bench, text, before = Bench(), "", 0
+    for number in range(2 * _TABLE_BYTES // _TEXT_BYTES):
+        text = json.dumps({"a": f"{number:04}".ljust(_TEXT_BYTES - len('{"a": ""}'), "x")})
+        bench.labels(text)
+        now = bench.table
+        assert now.held_bytes == now.entries * _TEXT_BYTES <= _TABLE_BYTES
+        assert now.entries == (before + 1 if before * _TEXT_BYTES < _TABLE_BYTES else 1)
+        before = now.entries
+    assert len(text) == _TEXT_BYTES
+    assert bench.table.clears == 1
 
 
 def test_a_long_text_is_decoded_and_not_kept() -> None:
-    table = numbers()
-    long = b"[1" + b" " * MAX_TEXT_BYTES + b"]"
-    assert lookup(table, long) == [1]
-    assert lookup(table, long) is not lookup(table, long)
-    assert table.statistics().held_bytes == 0
+    bench = Bench()
+    long = json.dumps({"a": "1" + "x" * _TEXT_BYTES})
+    first = bench.labels(long)
+    assert first == json.loads(long)
+    assert bench.labels(long) is not first
+    assert bench.table == InternStatistics(entries=0, misses=2, clears=0)
