@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
-from pyinformer import SharedInformer, SharedInformerFactory
-from pyinformer.cache.informer._state_changes import StateChangeReporter
-from pyinformer.cache.reflector import ReflectorState
-from pyinformer.cache.reflector.lineage import HistoryVerdict
-from pyinformer.cache.reflector.machine.steps import Proved, WatchEnded
+from pyinformer import Cluster, SharedInformer, SharedInformerFactory
+from pyinformer.errors import ForbiddenError, ServerError
 from pyinformer.operator import Health
-from pyinformer.testing import APIServer, Fault
+from pyinformer.testing import APIServer, Fault, World
 from tests.cache.informer.clusters import HURRIED, cluster_of, pod
-from tests.cache.reflector.machine_bench import Bench
-from tests.waiting import until
+from tests.leaderelection.electing import Line
+from tests.waiting import pause, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
+    from pyinformer.client.transport import Body
+    from pyinformer.client.transport.http import Query
+    from pyinformer.errors import InformerError
     from pyinformer.objects import JSONObject
 
 DAY_SECONDS = 24 * 3600.0
@@ -66,35 +70,121 @@ async def following(server: APIServer) -> AsyncIterator[SharedInformer[None]]:
         yield informer
 
 
-def test_watches_that_time_out_all_day_log_nothing(lines: pytest.LogCaptureFixture) -> None:
-    bench = Bench().watching()
-    states = StateChangeReporter("pods.v1")
-    watches = 0
-    while bench.now < DAY_SECONDS:
-        bench.now += 200.0
-        watches += 1
-        bench.step(WatchEnded(events=watches % 3, seconds=200.0))
-        states.report(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
+class Unsteady(Line):
+    """A connection to a World whose streams can be ended, and refused with several errors."""
 
-    assert watches > 400
-    assert said(lines) == ["INFO pods.v1: watching, was new"]
+    def __init__(self, world: World) -> None:
+        super().__init__(world.cluster.connection)
+        self.watches = 0
+        self.watch_opened = asyncio.Event()
+        """Set by the next watch, which replaces it."""
+        self.errors: tuple[Iterator[InformerError], Iterator[InformerError]] | None = None
+        """Of lists, and of watches."""
+        self._ends: set[asyncio.Event] = set()
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Query = (), **options: Any) -> AsyncIterator[Body]:
+        """Open a stream, unless streams are refused."""
+        is_watch = "watch" in dict(query)
+        if self.errors is not None:
+            raise next(self.errors[is_watch])
+        async with super().stream(path, query, **options) as body:
+            if is_watch:
+                self.watches += 1
+                self.watch_opened.set()
+                self.watch_opened = asyncio.Event()
+            end = asyncio.Event()
+            self._ends.add(end)
+            try:
+                yield Ending(body, end)
+            finally:
+                self._ends.discard(end)
+
+    def end_watches(self) -> None:
+        """End all streams, as a server does that is replaced."""
+        for end in self._ends:
+            end.set()
+
+
+class Ending:
+    """A body that ends when an event is set."""
+
+    def __init__(self, body: Body, end: asyncio.Event) -> None:
+        self._body = body
+        self._end = end
+
+    @property
+    def received_bytes(self) -> int:
+        """How much was received."""
+        return self._body.received_bytes
+
+    async def read(self) -> bytes:
+        """Return the next piece, or an empty one at the end."""
+        found: list[bytes] = []
+
+        async def read() -> None:
+            found.append(await self._body.read())
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(read)
+            await self._end.wait()
+            group.cancel_scope.cancel()
+        return found[0] if found else b""
+
+    def expire(self, waited_seconds: float) -> None:
+        """Pass it on."""
+        self._body.expire(waited_seconds)
+
+    def close(self) -> None:
+        """Pass it on."""
+        self._body.close()
+
+
+def watch_in_a_world(
+    then: Callable[[SharedInformer[None], Unsteady], Coroutine[None, None, None]],
+) -> None:
+    """Do something with an informer of pods that watches, in virtual time."""
+
+    async def scenario() -> None:
+        line = Unsteady(world)
+        cluster = Cluster(world.cluster.config, connection=line)
+        async with SharedInformer(cluster, "v1", "pods") as informer:
+            await informer.wait_for_cache_sync(timeout_seconds=100)
+            await until(lambda: informer.state == "watching")
+            await then(informer, line)
+
+    with World([pod("a")], virtual_time=True) as world:
+        world.run(scenario)
+
+
+def test_watches_that_time_out_all_day_log_nothing(lines: pytest.LogCaptureFixture) -> None:
+    async def live_on(informer: SharedInformer[None], line: Unsteady) -> None:
+        await pause(DAY_SECONDS)
+        assert line.watches > 100
+        assert said(lines) == ["INFO pods.v1: watching, was new"]
+        assert informer.state == "watching"
+
+    watch_in_a_world(live_on)
 
 
 def test_servers_that_are_replaced_all_day_log_nothing(lines: pytest.LogCaptureFixture) -> None:
     """Each ends its watches early, and its history is asked for."""
-    bench = Bench().watching()
-    states = StateChangeReporter("pods.v1")
-    for _ in range(24):
-        bench.now += 3600.0
-        for happened in (WatchEnded(1, 90.0, early=True), Proved(HistoryVerdict.INTACT)):
-            bench.step(happened)
-            states.report(
-                bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts
-            )
-        bench.machine.connected()
-        states.report(bench.machine.state, bench.machine.reason, attempts=bench.machine.attempts)
 
-    assert said(lines) == ["INFO pods.v1: watching, was new"]
+    async def replace_servers(informer: SharedInformer[None], line: Unsteady) -> None:
+        changes: list[str] = []
+        informer.on_state_change(lambda change: changes.append(change.now.value))
+        for _ in range(24):
+            await pause(3000.0)
+            await line.watch_opened.wait()
+            await pause(90.0)
+            line.end_watches()
+        await pause(3600.0)
+        assert changes.count("proving") == 24
+        assert said(lines) == ["INFO pods.v1: watching, was new"]
+        assert informer.state == "watching"
+
+    watch_in_a_world(replace_servers)
 
 
 async def test_informers_of_one_resource_each_log_that_they_watch(
@@ -207,20 +297,21 @@ def test_alternating_refusals_and_failures_are_logged_once_each_until_recovery(
     lines: pytest.LogCaptureFixture,
 ) -> None:
     """Of two servers behind one address one refuses, the other is out of order."""
-    states = StateChangeReporter("pods.v1")
-    for _ in range(2):
-        states.report(ReflectorState.WATCHING, "")
-        for attempts in range(1, 1000):
-            states.report(ReflectorState.FORBIDDEN, "403", attempts=2 * attempts)
-            states.report(ReflectorState.WAITING, "503", attempts=2 * attempts + 1)
-    states.report(ReflectorState.WATCHING, "")
+    refusals = [ForbiddenError(status=403), ServerError(status=503)]
 
-    trouble = [
-        "WARNING pods.v1: forbidden, was watching: 403",
-        "INFO pods.v1: waiting, was forbidden: 503",
-    ]
-    again = "INFO pods.v1: watching, was waiting"
-    assert said(lines) == ["INFO pods.v1: watching, was new", *trouble, again, *trouble, again]
+    async def fail_twice(informer: SharedInformer[None], line: Unsteady) -> None:
+        for _ in range(2):
+            line.errors = cycle(refusals), cycle(refusals)
+            line.end_watches()
+            await pause(3 * 3600.0)
+            assert informer.status().reflector.attempts > 100
+            line.errors = None
+            await pause(3600.0)
+        states = [re.sub(r" pods.v1: (\w+),.*", r" \1", one) for one in said(lines)]
+        trouble = ["WARNING forbidden", "INFO waiting", "INFO watching"]
+        assert states == ["INFO watching", *trouble, *trouble]
+
+    watch_in_a_world(fail_twice)
 
 
 async def test_a_server_that_breaks_the_order_is_logged_once_and_in_the_status(
