@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import enum
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, final
@@ -137,12 +137,8 @@ class Findings:
         self._programs = programs
         self._expected = {name: frozenset(rules) for name, rules in expected.items()}
         self._replay = replay or _NO_REPLAY
-        self._counts: Counter[Rule] = Counter()
-        self._violations: list[Violation] = []
-        self._known: list[Violation] = []
-        self._excused: list[Violation] = []
-        self._found: Counter[str] = Counter()
-        self._kept: Counter[tuple[str, Rule]] = Counter()
+        self._counts: Counter[tuple[str, Rule]] = Counter()
+        self._told: dict[str, list[Violation]] = defaultdict(list)
 
     def report(
         self,
@@ -159,31 +155,26 @@ class Findings:
         told = sorted({id(one): one for one in story if one is not None}.values(), key=_time)
         found = Violation(rule, at_seconds, who, key, text, tuple(told), self._replay)
         if rule in self._expected.get(self._programs.get(who, ""), ()):
-            self._keep(_EXPECTED, self._known, found)
-        elif is_excused:
-            self._keep(_EXCUSED, self._excused, found)
+            kind = _EXPECTED
         else:
-            self._counts[rule] += 1
-            self._keep(_VIOLATED, self._violations, found)
-
-    def _keep(self, where: str, kept: list[Violation], found: Violation) -> None:
-        self._found[where] += 1
-        self._kept[where, found.rule] += 1
-        if self._kept[where, found.rule] <= _STORIES:
-            kept.append(found)
+            kind = _EXCUSED if is_excused else _VIOLATED
+        self._counts[kind, rule] += 1
+        if self._counts[kind, rule] <= _STORIES:
+            self._told[kind].append(found)
 
     def verdict(self, records: Mapping[str, int]) -> Verdict:
         """Return everything that was found."""
-        in_order = (
-            sorted(some, key=_time) for some in (self._violations, self._known, self._excused)
-        )
-        violations, known, excused = map(tuple, in_order)
+        kinds = (_VIOLATED, _EXPECTED, _EXCUSED)
+        violations, known, excused = (tuple(sorted(self._told[kind], key=_time)) for kind in kinds)
+        counts: dict[str, dict[Rule, int]] = {kind: {} for kind in kinds}
+        for (kind, rule), count in self._counts.items():
+            counts[kind][rule] = count
         return Verdict(
             violations,
             known,
             excused,
-            counts=dict(self._counts),
-            others=dict(self._found),
+            counts=counts.pop(_VIOLATED),
+            others={kind: sum(found.values()) for kind, found in counts.items()},
             records=dict(records),
         )
 
