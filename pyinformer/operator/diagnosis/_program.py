@@ -171,14 +171,14 @@ def diagnose_informer(one: PageFields) -> Found:
         cure = "restart the program, and report this text: it is a bug of pyinformer"
         yield trouble("cache_crashed", subject, "has crashed", crash, cure)
     elif state != "stopped":
-        yield from _age_proof(one, subject, name, state)
+        yield from _cache_state(one, subject, name, state)
         yield from _relists(one, subject, name)
         yield from _history(one, subject)
     for handler in one.records("handlers"):
         yield from _handler(handler, name)
 
 
-def _age_proof(one: PageFields, subject: str, name: str, state: str) -> Found:
+def _cache_state(one: PageFields, subject: str, name: str, state: str) -> Found:
     """Return whether a cache has synced and is current; at most one finding."""
     age, running = one.number("age_seconds"), one.seconds("running_seconds")
     resource = name.partition(" ")[0]
