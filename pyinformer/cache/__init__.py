@@ -59,8 +59,8 @@ if TYPE_CHECKING:
         RecordingStatistics,
     )
     from pyinformer.cache.reflector import (
+        FollowedServer,
         GuardStatistics,
-        Lineage,
         LineageStatus,
         Liveness,
         LoadCause,
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
         RelistRecord,
         Sink,
         StaleObject,
-        WatchListMemory,
     )
     from pyinformer.cache.store import (
         DecodedLister,
@@ -105,6 +104,7 @@ _HOMES = {
     "EventStream": "informer",
     "Explanation": "informer",
     "FactoryStatus": "informer",
+    "FollowedServer": "reflector",
     "GuardStatistics": "reflector",
     "HandlerStatus": "informer",
     "IndexFunction": "store",
@@ -115,7 +115,6 @@ _HOMES = {
     "InformerStatus": "informer",
     "KeepingOptions": "informer",
     "KnownObjects": "deltas",
-    "Lineage": "reflector",
     "LineageStatus": "reflector",
     "Lister": "store",
     "Liveness": "reflector",
@@ -148,7 +147,6 @@ _HOMES = {
     "StaleObject": "reflector",
     "StateChange": "informer",
     "ValueSource": "audit",
-    "WatchListMemory": "reflector",
     "in_thread": "informer",
     "wait_for_cache_sync": "informer",
 }
@@ -170,6 +168,7 @@ __all__ = [
     "EventStream",
     "Explanation",
     "FactoryStatus",
+    "FollowedServer",
     "GuardStatistics",
     "HandlerStatus",
     "IndexFunction",
@@ -180,7 +179,6 @@ __all__ = [
     "InformerStatus",
     "KeepingOptions",
     "KnownObjects",
-    "Lineage",
     "LineageStatus",
     "Lister",
     "Liveness",
@@ -213,7 +211,6 @@ __all__ = [
     "StaleObject",
     "StateChange",
     "ValueSource",
-    "WatchListMemory",
     "in_thread",
     "wait_for_cache_sync",
 ]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyinformer.controller._group import (
         ControllerGroup,
     )
-    from pyinformer.controller._lifecycle import Lifecycle as Lifecycle
     from pyinformer.controller._options import (
         ControllerOptions,
     )
@@ -92,7 +91,6 @@ _HOMES = {
     "HotLoopStatus": "_status",
     "Keys": "sources",
     "KeysFunction": "sources",
-    "Lifecycle": "_lifecycle",
     "MappingFunction": "sources",
     "NoopWriteStatus": "_status",
     "Outcome": "_outcomes",

@@ -311,9 +311,7 @@ class Stream:
             compact=self.known.has_bodies and has_compressor(),
             share_labels=self.known.has_bodies,
             options=self._options,
-            watch_list_memory=operator.server.watch_list_memory,
-            lineage=operator.server.lineage,
-            request_budget=operator.server.request_budget,
+            server=operator.server,
             on_change=self.wake,
         )
 

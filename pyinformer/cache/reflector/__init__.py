@@ -12,7 +12,6 @@ from pyinformer.cache.reflector._request_budget import (
     ListingSlot,
     RequestBudget,
     RequestBudgetOptions,
-    RequestBudgetStatistics,
 )
 from pyinformer.cache.reflector._sink import Sink
 from pyinformer.cache.reflector._snapshot import Snapshot
@@ -44,7 +43,6 @@ __all__ = [
     "RelistRecord",
     "RequestBudget",
     "RequestBudgetOptions",
-    "RequestBudgetStatistics",
     "Sink",
     "Snapshot",
     "StaleObject",

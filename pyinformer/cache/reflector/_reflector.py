@@ -28,6 +28,7 @@ from pyinformer.cache.reflector._availability import (
     ask_discovery,
     with_other_versions,
 )
+from pyinformer.cache.reflector._followed_server import FollowedServer
 from pyinformer.cache.reflector._initial_events import open_watch_list
 from pyinformer.cache.reflector._loader import Loader
 from pyinformer.cache.reflector._options import ReflectorOptions
@@ -40,14 +41,12 @@ from pyinformer.cache.reflector._reporting import (
     StateReporter,
     facts_of,
 )
-from pyinformer.cache.reflector._request_budget import RequestBudget
 from pyinformer.cache.reflector._sink import keys_of
 from pyinformer.cache.reflector._watch_loop import Liveness, WatchLoop
 from pyinformer.cache.reflector.guard import Counts, Guard, GuardStatistics, OrderPolicy
 from pyinformer.cache.reflector.lineage import (
     HistorySample,
     HistoryVerdict,
-    Lineage,
     history_samples,
     is_built_in,
     read_live,
@@ -55,7 +54,6 @@ from pyinformer.cache.reflector.lineage import (
 from pyinformer.cache.reflector.machine import (
     ReflectorMachine,
     ReflectorState,
-    WatchListMemory,
     steps,
 )
 from pyinformer.client.transport import ADDED, BOOKMARK, DELETED, MODIFIED, NetworkConnection
@@ -140,9 +138,8 @@ class Reflector(Generic[V]):
             before each list and watch, and its result is used for it; `order` counts from the
             start.
         absent: what to do while the server does not serve the resource.
-        watch_list_memory: shared by the reflectors of one connection.
-        lineage: the history behind the connection, shared likewise.
-        request_budget: the limits of the connection, shared likewise.
+        server: what the reflectors of one connection know of its server together, and the limits
+            that they share; None if it is the only one.
         journal: where rare events are written, in words.
         on_change: called after each change of state, on the loop.
         on_suspicion: called with the reason when the cache should be compared with the server.
@@ -165,9 +162,7 @@ class Reflector(Generic[V]):
         share_labels: bool = True,
         options: ReflectorOptions | Callable[[], ReflectorOptions] | None = None,
         absent: AbsencePolicy = "wait",
-        watch_list_memory: WatchListMemory | None = None,
-        lineage: Lineage | None = None,
-        request_budget: RequestBudget | None = None,
+        server: FollowedServer | None = None,
         journal: Journal | None = None,
         on_change: Callable[[], None] | None = None,
         on_suspicion: Callable[[str], None] | None = None,
@@ -201,11 +196,12 @@ class Reflector(Generic[V]):
             on_problem=self._quarantine.record,
             on_large=on_large,
         )
+        server = server or FollowedServer()
         may_relax = options.order == "auto" and not is_built_in(resource.group)
         audits = AuditRequests(resource, guard, self.journal, on_suspicion)
         self._machine = machine = ReflectorMachine(
             rng=options.rng,
-            watch_list=(watch_list_memory or WatchListMemory()).of(resource),
+            watch_list=server.watch_list_memory.of(resource),
             use_watch_list=options.use_watch_list,
             on_suspicion=audits.request,
             relax=OrderPolicy(guard, resource, self.journal, may_relax=may_relax).relax,
@@ -214,7 +210,7 @@ class Reflector(Generic[V]):
             use_watch_list=options.use_watch_list, max_retry_seconds=options.max_retry_seconds
         )
         self._availability = Availability(str(resource), absent)
-        self._request_budget = request_budget or RequestBudget()
+        self._request_budget = server.request_budget
         self._reporter = StateReporter(
             resource,
             machine,
@@ -224,7 +220,7 @@ class Reflector(Generic[V]):
             rights=self._request_budget.rights,
             on_change=on_change,
         )
-        self._lineage = lineage or Lineage(attempt=self._request_budget.attempt)
+        self._lineage = server.lineage
         self._relists = RelistLog(guard)
         self._age_proof = AgeProof()
         self._is_in_process = not isinstance(list_watch.connection, NetworkConnection)

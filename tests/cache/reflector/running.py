@@ -8,7 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyinformer.cache.reflector import Reflector, ReflectorOptions, ReflectorState, WatchListMemory
+from pyinformer.cache.reflector import (
+    Lineage,
+    Reflector,
+    ReflectorOptions,
+    ReflectorState,
+    RequestBudget,
+    WatchListMemory,
+)
 from pyinformer.client.transport import (
     ClusterConfig,
     Connection,
@@ -17,7 +24,7 @@ from pyinformer.client.transport import (
     NoCredentials,
 )
 from pyinformer.objects import GroupVersionResource
-from tests.cache.reflector.samples import PODS, DictSink
+from tests.cache.reflector.samples import PODS, DictSink, server_with
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -69,6 +76,8 @@ async def reflecting(
     resource: GroupVersionResource = PODS,
     credentials: Credentials | None = None,
     memory: WatchListMemory | None = None,
+    request_budget: RequestBudget | None = None,
+    lineage: Lineage | None = None,
     with_options: ReflectorOptions | Callable[[], ReflectorOptions] | None = None,
     label_selector: str | None = None,
     url: str | None = None,
@@ -89,7 +98,7 @@ async def reflecting(
         ListWatch(through(connection), resource, label_selector=label_selector),
         sink,
         options=with_options or options(),
-        watch_list_memory=memory,
+        server=server_with(memory, request_budget, lineage),
         on_change=note,
         **more,
     )

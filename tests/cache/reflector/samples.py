@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from pyinformer.cache.reflector import FollowedServer, Lineage, RequestBudget, WatchListMemory
 from pyinformer.objects import (
     Added,
     Deleted,
@@ -148,3 +149,16 @@ class DictSink:
     def bookmark_nowait(self, resource_version: str) -> None:
         """Record a bookmark."""
         self.bookmarks.append(resource_version)
+
+
+def server_with(
+    memory: WatchListMemory | None = None,
+    budget: RequestBudget | None = None,
+    lineage: Lineage | None = None,
+) -> FollowedServer:
+    """Return what reflectors share, with the parts that a test has; the others are new."""
+    server = FollowedServer()
+    server.watch_list_memory = memory or server.watch_list_memory
+    server.request_budget = budget or server.request_budget
+    server.lineage = lineage or Lineage(attempt=server.request_budget.attempt)
+    return server

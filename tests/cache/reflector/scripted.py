@@ -18,7 +18,7 @@ from pyinformer.cache.reflector.lineage import Lineage
 from pyinformer.client.transport import Body, ClusterConfig, ListWatch, NoCredentials
 from pyinformer.client.transport.http import Query
 from pyinformer.objects import GroupVersionResource
-from tests.cache.reflector.samples import PODS, DictSink
+from tests.cache.reflector.samples import PODS, DictSink, server_with
 
 Pieces = AsyncGenerator[bytes, None]
 
@@ -168,10 +168,8 @@ async def following(
     reflector: Reflector[None] = Reflector(
         ListWatch(server, resource),
         sink,
-        watch_list_memory=memory,
-        request_budget=budget,
+        server=server_with(memory, budget, lineage),
         options=options,
-        lineage=lineage,
     )
     task = asyncio.create_task(reflector.run())
     try:
