@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness.go import go_program
 from pyinformer.testing import KubeAPIServer
@@ -143,12 +144,18 @@ class Replicas:
 
     def wait_for_work(self) -> None:
         """Wait until everything is labelled."""
+        wait(lambda: not self._work("todo,!by"), f"work of {self.namespace} is done")
+
+    def done(self) -> set[str]:
+        """Return the names of the ConfigMaps that are labelled."""
+        return {item["metadata"]["name"] for item in self._work("todo,by")}
+
+    def _work(self, selector: str) -> list[dict[str, Any]]:
         path = f"/api/v1/namespaces/{self.namespace}/configmaps"
-        query = {"labelSelector": "todo,!by"}
-        wait(
-            lambda: not self._api.request("GET", path, query=query)["items"],
-            f"work of {self.namespace} is done",
-        )
+        found: list[dict[str, Any]] = self._api.request(
+            "GET", path, query={"labelSelector": selector}
+        )["items"]
+        return found
 
     def prepare(self) -> None:
         """Create the namespace, and the ConfigMap in which the leader counts."""
