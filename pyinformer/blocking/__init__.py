@@ -4,16 +4,16 @@ Start with `pyinformer.run_in_thread()`. Methods have the names and the argument
 asynchronous API, and the Lister is the same object.
 """
 
-from pyinformer.blocking._calls import timeout
-from pyinformer.blocking._cluster import BlockingCluster
-from pyinformer.blocking._event_stream import BlockingEventStream
-from pyinformer.blocking._factory import BlockingInformerFactory
-from pyinformer.blocking._functions import (
+from pyinformer.blocking._blocking_twins import (
     create_or_update,
     finalizer,
     retry_on_conflict,
     upgrade_managed_fields,
 )
+from pyinformer.blocking._calls import timeout
+from pyinformer.blocking._cluster import BlockingCluster
+from pyinformer.blocking._event_stream import BlockingEventStream
+from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
 from pyinformer.blocking._log_stream import BlockingLogStream
 from pyinformer.blocking._object_list import BlockingObjectList

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, final
 import typer
 
 from pyinformer._printable import Lines
-from pyinformer.cache.informer import DEFAULT_MAX_BYTES  # `import pyinformer` has loaded it
 from pyinformer.cli import _options
 from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED
 from pyinformer.cli._shutdown import (
@@ -197,9 +196,13 @@ def record(
         typer.Option(min=0.1, help="Stop after this time: exit status 0, or 3 if not synced."),
     ] = None,
     max_bytes: Annotated[
-        int,
-        typer.Option(min=1 << 20, help="How much FILE and the file before it may have together."),
-    ] = DEFAULT_MAX_BYTES,
+        int | None,
+        typer.Option(
+            min=1 << 20,
+            help="How much FILE and the file before it may have together.",
+            show_default="256 MiB",
+        ),
+    ] = None,
     redact: Annotated[
         list[str] | None,
         typer.Option(metavar="KIND", help="Keep only metadata of this kind; repeatable."),

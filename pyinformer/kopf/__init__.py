@@ -15,7 +15,7 @@ if find_spec("kopf") is None:
     _HINT = "pyinformer.kopf needs the package kopf: pip install 'pyinformer[kopf]'"
     raise ModuleNotFoundError(_HINT, name="kopf")
 
-from pyinformer.kopf._functions import install, lister, uninstall
 from pyinformer.kopf._listers import Informers
+from pyinformer.kopf._public_functions import install, lister, uninstall
 
 __all__ = ["Informers", "install", "lister", "uninstall"]

@@ -13,7 +13,7 @@ import kopf
 from pyinformer._runtime.loggers import get_logger, logger_named
 from pyinformer._runtime.tasks import error_text
 from pyinformer.errors import ConfigurationError
-from pyinformer.kopf._gate import PERIOD_SECONDS, Gate
+from pyinformer.kopf._index_gate import PERIOD_SECONDS, Gate
 from pyinformer.kopf._listers import Informers
 from pyinformer.kopf._operators import current_operator, refuse, register
 from pyinformer.kopf._options import is_plain

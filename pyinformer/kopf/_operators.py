@@ -20,7 +20,7 @@ from pyinformer.client.transport import SessionConnection
 from pyinformer.errors import LifecycleError
 from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._forbidden import RefusedRequests
-from pyinformer.kopf._gate import Gate
+from pyinformer.kopf._index_gate import Gate
 from pyinformer.kopf._initial_scan import InitialScan
 from pyinformer.kopf._left_objects import LeftObjects
 from pyinformer.kopf._listers import Informers, StreamCaches

@@ -97,8 +97,8 @@ from pyinformer.objects._zstd import has_compressor as has_compressor
 
 if TYPE_CHECKING:
     from pyinformer.objects._re2 import re2_problem as re2_problem
-    from pyinformer.objects._schema_causes import SchemaCause as SchemaCause
-    from pyinformer.objects._schema_causes import schema_causes as schema_causes
+    from pyinformer.objects._schema_validation import SchemaCause as SchemaCause
+    from pyinformer.objects._schema_validation import schema_causes as schema_causes
     from pyinformer.objects._yaml import YAMLError as YAMLError
     from pyinformer.objects._yaml import YAMLLimitError as YAMLLimitError
     from pyinformer.objects._yaml import dump_yaml as dump_yaml
@@ -110,7 +110,7 @@ if TYPE_CHECKING:
 
 # Loaded when they are first used: their regular expressions take milliseconds to compile.
 _HOMES = {
-    "SchemaCause": "_schema_causes",
+    "SchemaCause": "_schema_validation",
     "YAMLError": "_yaml",
     "YAMLLimitError": "_yaml",
     "dump_yaml": "_yaml",
@@ -119,7 +119,7 @@ _HOMES = {
     "json_for_yaml": "_yaml",
     "load_yaml": "_yaml",
     "re2_problem": "_re2",
-    "schema_causes": "_schema_causes",
+    "schema_causes": "_schema_validation",
     "yaml_scalar": "_yaml",
 }
 

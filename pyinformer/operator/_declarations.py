@@ -15,7 +15,7 @@ from pyinformer.cache.informer import InformerSettings, Memory, Scope
 from pyinformer.controller.sources import Keys, MappingFunction, PredicateFunction
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import KubeObject, Selector, V, check_view_or_model
-from pyinformer.operator._functions import shown_as
+from pyinformer.operator._functions_with_cluster import shown_as
 from pyinformer.operator._listers import Listers
 
 DEFAULT_MEMORY: Final = "strip_managed_fields"

@@ -29,7 +29,7 @@ from pyinformer.objects import (
 from pyinformer.operator._caches import Declaration
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._declarations import Owns, Watches, scope_of
-from pyinformer.operator._functions import ClusterFunction, shown_as
+from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_as
 from pyinformer.operator._timers import TimedReconcile
 
 M = TypeVar("M")

@@ -21,7 +21,7 @@ from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.controller.sources import Reason, Request, check_period, next_beat_at
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError
 from pyinformer.objects import KubeObject, is_object_name
-from pyinformer.operator._functions import ClusterFunction, shown_as
+from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_as
 from pyinformer.telemetry.metrics import Metrics, Sample, qualified
 from pyinformer.workqueue import LOW_PRIORITY
 

@@ -10,15 +10,6 @@ from pyinformer._runtime.tasks._failures import (
     repeats_text,
     trace_text,
 )
-from pyinformer._runtime.tasks._functions import (
-    check_callable,
-    check_plain,
-    checked_by,
-    is_asynchronous,
-    name_of,
-    place_of,
-    refuse_awaitable,
-)
 from pyinformer._runtime.tasks._host import (
     Closable,
     Host,
@@ -35,6 +26,15 @@ from pyinformer._runtime.tasks._signal_listener import SignalListener, on_sigusr
 from pyinformer._runtime.tasks._throttle import Throttle
 from pyinformer._runtime.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
 from pyinformer._runtime.tasks._token_bucket import TokenBucket
+from pyinformer._runtime.tasks._user_functions import (
+    check_callable,
+    check_plain,
+    checked_by,
+    is_asynchronous,
+    name_of,
+    place_of,
+    refuse_awaitable,
+)
 from pyinformer._runtime.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserCodeTask,

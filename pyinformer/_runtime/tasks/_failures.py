@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias, final, get_args
 
 from pyinformer._printable import Lines, printable, shortened
-from pyinformer._runtime.tasks._functions import place_of
+from pyinformer._runtime.tasks._user_functions import place_of
 from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.errors import (
     APIStatusError,

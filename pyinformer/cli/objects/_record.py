@@ -11,7 +11,7 @@ import anyio
 
 from pyinformer._printable import printable
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cache.informer import Recording, SharedInformer
+from pyinformer.cache.informer import DEFAULT_MAX_BYTES, Recording, SharedInformer
 from pyinformer.cli.objects._session import CommandError, Session
 from pyinformer.cli.output import Output
 
@@ -27,16 +27,16 @@ class RecordCommand:
 
     Args:
         path: the file.
-        max_bytes: how much the files of the recording may have together.
+        max_bytes: how much the files of the recording may have together; None for the default.
         redact: further kinds of which only metadata is kept.
         output: receives the text.
     """
 
     def __init__(
-        self, path: Path, *, max_bytes: int, redact: Sequence[str], output: Output
+        self, path: Path, *, max_bytes: int | None, redact: Sequence[str], output: Output
     ) -> None:
         self._path = path
-        self._max_bytes = max_bytes
+        self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else max_bytes
         self._redact = redact
         self._output = output
         self._recording: Recording | None = None

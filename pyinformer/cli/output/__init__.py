@@ -7,7 +7,7 @@ Everything here is synchronous. Every text is printable, and no Secret is shown 
 
 from pyinformer.cli.output._event_json import JsonRendering, json_line, shown
 from pyinformer.cli.output._event_text import TextRendering
-from pyinformer.cli.output._output import Output, Style, takes_control_codes
+from pyinformer.cli.output._output_stream import Output, Style, takes_control_codes
 from pyinformer.cli.output._table import Layout, table_of
 from pyinformer.cli.output._yaml import yaml_document, yaml_item
 

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from pyinformer._printable import printable, shortened
 from pyinformer._runtime.clock import wall_time
-from pyinformer.cli.output._output import Style
+from pyinformer.cli.output._output_stream import Style
 from pyinformer.cli.output._table import Layout, facts_of, table_of
 from pyinformer.errors import InvalidObjectError
 from pyinformer.objects import (

@@ -30,7 +30,7 @@ from pyinformer.client.transport._frames import (
 )
 from pyinformer.client.transport._lines import MAX_LINE_BYTES, LineSplitter
 from pyinformer.client.transport._list_watch import ListWatch
-from pyinformer.client.transport._paging import LIST_TOTAL_SECONDS, PagesEmptyError, Paging
+from pyinformer.client.transport._next_page import LIST_TOTAL_SECONDS, PagesEmptyError, Paging
 from pyinformer.client.transport._status import (
     NO_SERVER_BEHIND,
     is_refusal,

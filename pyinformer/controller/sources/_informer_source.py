@@ -15,7 +15,7 @@ import anyio
 from pyinformer._runtime.tasks import check_plain, loop_time, spread
 from pyinformer.cache.informer import Scope, core_of
 from pyinformer.controller.sources._guarded_call import GuardedCall
-from pyinformer.controller.sources._left_keys import LeftKeys
+from pyinformer.controller.sources._keys_of_left_namespaces import LeftKeys
 from pyinformer.controller.sources._predicates import PredicateFunction, verdict
 from pyinformer.controller.sources._request import Reason, ReasonEvent, request_for
 from pyinformer.controller.sources._schedule import PacedRounds

@@ -116,8 +116,8 @@ class MemoryBody:
 
 
 @final
-class _MemoryReply:
-    """A Reply that fills a MemoryBody."""
+class _MemoryResponseWriter:
+    """A ResponseWriter that fills a MemoryBody."""
 
     def __init__(self, body: MemoryBody) -> None:
         self.body = body
@@ -127,7 +127,7 @@ class _MemoryReply:
         self._fault: Fault | None = None
         self._answered: Callable[[int], None] = lambda _: None
 
-    def expect(self, fault: Fault | None, answered: Callable[[int], None]) -> _MemoryReply:
+    def expect(self, fault: Fault | None, answered: Callable[[int], None]) -> _MemoryResponseWriter:
         self._fault = fault
         self._answered = answered
         return self
@@ -251,7 +251,7 @@ class MemoryConnection:
                 check_guard()
             content = body or b""
             call = _call(method, path, query, content, content_type)
-            reply = _MemoryReply(MemoryBody())
+            reply = _MemoryResponseWriter(MemoryBody())
             await self._handler.serve(call, reply.expect)
             answer = await reply.body.whole()
             await self._on_request(call, reply.status, answer)
@@ -286,7 +286,7 @@ class MemoryConnection:
         """
         self._check_open()
         body = MemoryBody()
-        reply = _MemoryReply(body)
+        reply = _MemoryResponseWriter(body)
         call = _call("GET", path, query, b"", "", accept=accept)
         task = self._tasks.spawn(f"answer to GET {path}", self._serve(call, reply))
         try:
@@ -298,14 +298,14 @@ class MemoryConnection:
             self._watches.discard(body)
             task.cancel_once()
 
-    async def _serve(self, call: HandlerCall, reply: _MemoryReply) -> None:
+    async def _serve(self, call: HandlerCall, reply: _MemoryResponseWriter) -> None:
         try:
             await self._handler.serve(call, reply.expect)
         finally:
             reply.body.end()
             reply.started.set()
 
-    async def _begun(self, reply: _MemoryReply, request: str) -> None:
+    async def _begun(self, reply: _MemoryResponseWriter, request: str) -> None:
         self._under_way += 1
         try:
             await reply.started.wait()

@@ -46,7 +46,7 @@ from pyinformer.client.transport.http._errors import (
 )
 from pyinformer.client.transport.http._fence import Fence, fence_of
 from pyinformer.client.transport.http._options import ConnectionOptions, ConnectionTimeouts
-from pyinformer.client.transport.http._pending import PendingRequest, PendingRequests
+from pyinformer.client.transport.http._pending_requests import PendingRequest, PendingRequests
 from pyinformer.client.transport.http._request_metrics import MeasuredRequest, RequestMetrics
 from pyinformer.client.transport.http._responses import (
     LIVENESS_PATH,

@@ -16,7 +16,7 @@ from pyinformer.client.transport.http._resolver import Resolver
 if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
 
-    from pyinformer.client.transport.http._pending import PendingRequest
+    from pyinformer.client.transport.http._pending_requests import PendingRequest
     from pyinformer.client.transport.http._request_metrics import RequestMetrics
 
 _IDLE: Final = ("TCP_KEEPIDLE", "TCP_KEEPALIVE")  # the second is its name on macOS

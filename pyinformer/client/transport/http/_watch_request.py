@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import ssl
 
     from pyinformer.client.transport.http._dialer import Dialer
-    from pyinformer.client.transport.http._pending import PendingRequest
+    from pyinformer.client.transport.http._pending_requests import PendingRequest
     from pyinformer.client.transport.http._watch_response import WatchResponse
 
 

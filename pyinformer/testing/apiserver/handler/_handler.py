@@ -34,9 +34,9 @@ from pyinformer.testing.apiserver.requests import (
     Fault,
     FaultScript,
     ListOptions,
-    Reply,
     RequestLog,
     RequestRecord,
+    ResponseWriter,
     Route,
     check_options,
     failures,
@@ -137,13 +137,15 @@ class RequestHandler:
         self._backend = backend
 
     async def serve(
-        self, call: HandlerCall, reply_with: Callable[[Fault | None, Callable[[int], None]], Reply]
+        self,
+        call: HandlerCall,
+        reply_with: Callable[[Fault | None, Callable[[int], None]], ResponseWriter],
     ) -> None:
         """Answer one request.
 
         Args:
             call: the request.
-            reply_with: creates the Reply from the fault of the request and a function that
+            reply_with: creates the ResponseWriter from the fault of the request and a function that
                 must be called with the status.
 
         Cancellation:
@@ -170,7 +172,7 @@ class RequestHandler:
             backend.request_log.finish(number)
 
     async def _answer(
-        self, call: HandlerCall, route: Route, query: dict[str, str], reply: Reply
+        self, call: HandlerCall, route: Route, query: dict[str, str], reply: ResponseWriter
     ) -> None:
         access, attributes = self._backend.access, attributes_of(route, query)
         caller = access.identify(call.headers, attributes, now=self._backend.now())
@@ -204,7 +206,7 @@ class RequestHandler:
         key = key_of(route.namespace, route.name)
         return self._backend.storage.get(resource, key) is None
 
-    async def _absent(self, route: Route, reply: Reply) -> None:
+    async def _absent(self, route: Route, reply: ResponseWriter) -> None:
         resource = self._backend.registry.find(route.group, route.version, route.plural)
         if resource is not None and resource.list_shape == "custom" and route.subresource:
             raise failures.not_found(resource, route.name)  # though the object may exist
@@ -215,7 +217,7 @@ class RequestHandler:
         body = [b"404 page not found\n"]
         await reply.send(404, body, content_type="text/plain; charset=utf-8")
 
-    async def _discover(self, call: HandlerCall, route: Route, reply: Reply) -> None:
+    async def _discover(self, call: HandlerCall, route: Route, reply: ResponseWriter) -> None:
         resources = self._backend.registry.all()
         accept = call.headers.get("accept", "")
         if route.parts == ("openapi", "v2"):
@@ -248,7 +250,7 @@ class RequestHandler:
         resource: ResourceType,
         route: Route,
         query: dict[str, str],
-        reply: Reply,
+        reply: ResponseWriter,
     ) -> None:
         backend = self._backend
         options = parse_options(query)
@@ -293,7 +295,7 @@ class RequestHandler:
         resource: ResourceType,
         route: Route,
         query: dict[str, str],
-        reply: Reply,
+        reply: ResponseWriter,
     ) -> None:
         shown = _representation(call, resource, route, query)
         backend, version = self._backend, query.get("resourceVersion", "")
@@ -319,7 +321,7 @@ class RequestHandler:
         resource: ResourceType,
         route: Route,
         caller: Caller | None,
-        reply: Reply,
+        reply: ResponseWriter,
     ) -> None:
         if route.verb != "create":
             raise failures.no_such_method()
@@ -335,7 +337,7 @@ class RequestHandler:
         await _send_json(reply, 201, msgspec.json.encode(answer))
 
     async def _bind(
-        self, call: HandlerCall, route: Route, query: dict[str, str], reply: Reply
+        self, call: HandlerCall, route: Route, query: dict[str, str], reply: ResponseWriter
     ) -> None:
         """Assign the pod that a Binding names to a node."""
         pods = self._backend.registry.find("", "v1", "pods")
@@ -346,7 +348,7 @@ class RequestHandler:
         await self._write(call, pods, replace(named, subresource="binding"), query, reply)
 
     async def _token(
-        self, call: HandlerCall, resource: ResourceType, route: Route, reply: Reply
+        self, call: HandlerCall, resource: ResourceType, route: Route, reply: ResponseWriter
     ) -> None:
         account = self._backend.storage.get(resource, key_of(route.namespace, route.name))
         if call.method != "POST":
@@ -364,7 +366,7 @@ class RequestHandler:
         resource: ResourceType,
         route: Route,
         query: dict[str, str],
-        reply: Reply,
+        reply: ResponseWriter,
     ) -> None:
         write = WriteCall(
             resource=resource,
@@ -443,5 +445,5 @@ def _fits(resource: ResourceType, route: Route) -> bool:
     return bool(route.namespace) or not route.name
 
 
-async def _send_json(reply: Reply, status: int, body: bytes) -> None:
+async def _send_json(reply: ResponseWriter, status: int, body: bytes) -> None:
     await reply.send(status, [body + b"\n"], length=len(body) + 1)

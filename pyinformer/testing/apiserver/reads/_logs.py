@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyinformer.objects import JSONObject
 from pyinformer.testing import _clock
-from pyinformer.testing.apiserver.requests import Failure, Reply, failures
+from pyinformer.testing.apiserver.requests import Failure, ResponseWriter, failures
 
 if TYPE_CHECKING:
     from pyinformer.testing.apiserver.storage import ContainerLog, LogLine, PodLogs
@@ -114,7 +114,7 @@ def log_of(pod: JSONObject, query: Mapping[str, str], logs: PodLogs) -> Containe
     return previous
 
 
-async def serve_log(log: ContainerLog | None, options: LogOptions, reply: Reply) -> None:
+async def serve_log(log: ContainerLog | None, options: LogOptions, reply: ResponseWriter) -> None:
     """Send a log, and what is written to it later if it is followed.
 
     Cancellation:
@@ -146,7 +146,7 @@ async def serve_log(log: ContainerLog | None, options: LogOptions, reply: Reply)
         stop()
 
 
-async def _send(data: bytes, left: int | None, reply: Reply) -> int | None:
+async def _send(data: bytes, left: int | None, reply: ResponseWriter) -> int | None:
     """Send a part of a log within its limit; return what is left of the limit."""
     data = data if left is None else data[:left]
     await reply.write(data)

@@ -22,7 +22,7 @@ from pyinformer.testing.apiserver.reads._representations import Representation
 from pyinformer.testing.apiserver.requests import (
     Failure,
     ListOptions,
-    Reply,
+    ResponseWriter,
     resource_version_too_large,
 )
 from pyinformer.testing.apiserver.resources import ResourceType
@@ -126,7 +126,7 @@ class WatchStream:
         timeout = options.timeout_seconds or settings.default_timeout_seconds
         self._deadline = asyncio.get_running_loop().time() + timeout
 
-    async def serve(self, reply: Reply) -> None:
+    async def serve(self, reply: ResponseWriter) -> None:
         """Send the whole stream.
 
         Raises:
@@ -182,7 +182,7 @@ class WatchStream:
         if self._options.send_initial_events and self._options.allow_bookmarks:
             yield self._bookmark(present, ends_initial_events=True)
 
-    async def _follow(self, subscription: Subscription, reply: Reply) -> None:
+    async def _follow(self, subscription: Subscription, reply: ResponseWriter) -> None:
         clock = asyncio.get_running_loop().time
         bookmark_at = self._next_bookmark(clock())
         while True:

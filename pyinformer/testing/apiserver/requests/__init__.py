@@ -11,12 +11,12 @@ from pyinformer.testing.apiserver.requests._query import (
     parse_options,
     parse_revision,
 )
-from pyinformer.testing.apiserver.requests._reply import Reply
 from pyinformer.testing.apiserver.requests._request_log import (
     RequestLog,
     RequestPredicate,
     RequestRecord,
 )
+from pyinformer.testing.apiserver.requests._response_writer import ResponseWriter
 from pyinformer.testing.apiserver.requests._routing import Route, parse_route
 from pyinformer.testing.apiserver.requests._write_parameters import (
     WriteParameters,
@@ -33,10 +33,10 @@ __all__ = [
     "Fault",
     "FaultScript",
     "ListOptions",
-    "Reply",
     "RequestLog",
     "RequestPredicate",
     "RequestRecord",
+    "ResponseWriter",
     "Route",
     "WriteParameters",
     "check_options",

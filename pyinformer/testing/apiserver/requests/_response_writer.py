@@ -8,7 +8,7 @@ from typing import Protocol
 from pyinformer.testing.apiserver.requests.failures import Failure
 
 
-class Reply(Protocol):
+class ResponseWriter(Protocol):
     """One answer: `send`, or `fail`, or `start` with any number of `write` and a `finish`."""
 
     async def begin_faulty(self) -> bool:
