@@ -66,8 +66,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _debugging(config: pytest.Config) -> DebugSession | None:
-    """Return the debug session; None until the library is imported, or if the mode is off."""
-    if config.getini(_DETECTOR_INI) == "off" or "pyinformer.cache.audit" not in sys.modules:
+    """Return the debug session; None until the library is imported, or if the mode is off.
+
+    `import pyinformer` loads no cache: the first one is made by the test that this must precede.
+    """
+    if config.getini(_DETECTOR_INI) == "off" or "pyinformer" not in sys.modules:
         return None
     if _session not in config.stash:
         from pyinformer.cache.audit import DebugSession

@@ -16,7 +16,6 @@ _TESTS = """
 import asyncio
 import pyinformer
 import pytest
-from pyinformer.cache.audit import MutationDetector
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"},
        "spec": {"containers": [{"name": "c", "image": "x"}]}}
@@ -73,6 +72,8 @@ def test_with_a_careless_end(careless_end):
 
 
 def test_own_mode(apiserver):
+    from pyinformer.cache.audit import MutationDetector  # not above: the first test loads the cache
+
     read(
         apiserver,
         lambda pod: pod["metadata"].update(mine=1),

@@ -51,9 +51,6 @@ _LAST_CHECK_SECONDS: Final = 0.5  # a check is quick, but may start late on a bu
 _READY_GRACE_SECONDS: Final = 1.0  # ready() explains its timeout better than a cancellation does
 _FORGET_SECONDS: Final = 600.0  # after the next attempt could have begun, failures are forgotten
 _SWEEP_SECONDS: Final = 60.0  # between two searches for such failures: there may be many names
-# Opening includes the first load of caches. After this time the attempt has failed and is closed,
-# however long callers wait for it: what hangs for so long may need a new connection.
-_OPEN_TIMEOUT_SECONDS: Final = 60.0
 _RETRY_INITIAL_SECONDS: Final = 1.0  # on average after a first failure; doubled by each in a row
 _RETRY_MAX_SECONDS: Final = 60.0  # a cluster that is back is open within a minute of a request
 _CLOSE_TIMEOUT_SECONDS: Final = 30.0  # then it is cancelled: the time that Kubernetes gives a pod
@@ -140,7 +137,9 @@ class ClusterPool(Startable, Generic[_T]):
 
         Args:
             name: which cluster.
-            timeout_seconds: how long to wait; with 0 it does not. Opening continues afterwards.
+            timeout_seconds: how long to wait; with 0 it does not. Opening continues afterwards, for
+                a minute in all or, if this call begins it, for as long as it waits. After an
+                attempt that took all of its time the next one has twice as long, up to 16 minutes.
 
         Returns:
             The value of `open`. It belongs to the pool, which closes it.
@@ -159,7 +158,7 @@ class ClusterPool(Startable, Generic[_T]):
         _check_name(name)
         started = self._now()
         while True:
-            member, opened = self._look(name, started)
+            member, opened = self._look(name, started, timeout_seconds)
             if opened is not None:
                 return opened.value
             left = started + timeout_seconds - self._now()
@@ -170,7 +169,9 @@ class ClusterPool(Startable, Generic[_T]):
         now = self._now()
         raise member.unavailable(now, waited_seconds=now - started, cause=cause)
 
-    def _look(self, name: str, started: float) -> tuple[PooledCluster[_T], Opened[_T] | None]:
+    def _look(
+        self, name: str, started: float, timeout_seconds: float
+    ) -> tuple[PooledCluster[_T], Opened[_T] | None]:
         """Return a cluster and what was opened for it; begin to open it if it is not open."""
         self._check_running()
         now = self._now()
@@ -180,7 +181,7 @@ class ClusterPool(Startable, Generic[_T]):
         if member.state == "failed":
             if now < member.retry_at:
                 raise member.unavailable(now, waited_seconds=now - started)
-            member.begin(now)
+            member.begin(now, started + timeout_seconds - now)
             self._host.start_soon(self._keep, member)
         return member, None
 
@@ -327,7 +328,8 @@ class ClusterPool(Startable, Generic[_T]):
         if member.has_broken:
             seconds = _CLOSE_TIMEOUT_SECONDS
             return TimeoutError(f"it broke, and closing it was cancelled after {seconds:g} s")
-        seconds = _OPEN_TIMEOUT_SECONDS
+        member.is_late()
+        seconds = member.open_seconds
         return TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
 
     def _warn(self, text: str, member: PooledCluster[_T], error: BaseException) -> None:
@@ -335,7 +337,7 @@ class ClusterPool(Startable, Generic[_T]):
         _log.warning(text, facts, extra=facts)
 
     async def _hold(self, member: PooledCluster[_T]) -> None:
-        deadline = self._now() + _OPEN_TIMEOUT_SECONDS
+        deadline = self._now() + member.open_seconds
         member.scope.deadline = deadline
         async with self._connect(member.name) as cluster:
             member.connected()
@@ -346,6 +348,8 @@ class ClusterPool(Startable, Generic[_T]):
                     await self._wait_ready(value, max(0.0, deadline - self._now()))
                     await self._stay_open(member)
                 except BaseException as error:
+                    if self._now() >= deadline - _READY_GRACE_SECONDS:
+                        member.is_late()
                     self._fails(member, error)
                     raise
 

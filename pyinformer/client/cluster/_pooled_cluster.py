@@ -6,7 +6,7 @@ Nothing here waits. Each change of state sets an event and replaces it, so no wa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar, final
 
 import anyio
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from pyinformer.objects import ExponentialBackoff
 
 _T = TypeVar("_T")
+
+# Opening includes the first load of caches. After this time the attempt has failed and is closed:
+# what hangs for so long may need a new connection. What only loads for so long has twice the time
+# at the next attempt, so that no cluster is too large to be opened.
+_OPEN_SECONDS: Final = 60.0
+_LONGEST_OPEN_SECONDS: Final = 960.0
 
 PooledState: TypeAlias = Literal["opening", "open", "closing", "failed", "gone"]
 """The state of a cluster; a `failed` one is not retried before its backoff ends."""
@@ -99,6 +105,8 @@ class PooledCluster(Generic[_T]):
         """Whether `ready` raised, and what was opened is being closed."""
         self.has_broken: bool = False
         """Whether it failed while it was open."""
+        self.open_seconds: float = _OPEN_SECONDS
+        """How long the attempt to open it may take."""
         self.opened: Opened[_T] | None = None
         """The value of `open`; ready only in the state `open`."""
         self.check: ReadinessCheck | None = None
@@ -110,11 +118,18 @@ class PooledCluster(Generic[_T]):
         self.failures: int = 0
         """How many attempts failed in a row."""
         self._backoff = backoff
+        self._enough_seconds = _OPEN_SECONDS  # as far as the attempts up to now show
         self._reason = ""
         self._since = now
 
-    def begin(self, now: float) -> None:
-        """Record that an attempt to open it begins."""
+    def begin(self, now: float, wanted_seconds: float) -> None:
+        """Record that an attempt to open it begins.
+
+        Args:
+            now: the loop's time.
+            wanted_seconds: how long the caller that begins it waits; the attempt may take as long.
+        """
+        self.open_seconds = max(self._enough_seconds, wanted_seconds)
         self.end, self.scope = anyio.Event(), anyio.CancelScope()
         self.is_given_up = self.has_failed = self.has_broken = self.runs = False
         self._change("opening", now, "connect() has not finished yet")
@@ -144,6 +159,10 @@ class PooledCluster(Generic[_T]):
                 self.scope.cancel()
             self.end.set()
             self._change("closing", now, "it is being closed")
+
+    def is_late(self) -> None:
+        """Record that the attempt has taken all of its time."""
+        self._enough_seconds = min(2.0 * self.open_seconds, _LONGEST_OPEN_SECONDS)
 
     def fails(self, error: BaseException, now: float) -> None:
         """Record an error after which it is being closed."""
@@ -223,6 +242,8 @@ def bare(error: BaseException) -> BaseException:
 
 def text_of(error: BaseException | None) -> str:
     """Return an error as text, with the class name of errors that are not this library's."""
+    if isinstance(error, CacheSyncTimeoutError):  # its advice is of informers, closed meanwhile
+        return f"not synced after {error.waited_seconds:.1f} s: {'; '.join(error.pending)}"
     name = type(error).__name__
     try:
         words = str(error)

@@ -285,6 +285,8 @@ async def test_an_attempt_that_takes_too_long_is_closed_and_has_failed() -> None
     openings.missing["a"] = "answer"
     openings.seconds["b"] = 3600.0
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
+        for name in ("a", "b"):
+            await refused(pool.get(name, timeout_seconds=0.0))  # begins the attempt
         never_ready = group.create_task(refused(pool.get("a", timeout_seconds=120.0)))
         never_made = group.create_task(refused(pool.get("b", timeout_seconds=120.0)))
         assert "no answer after 60 s" in (await never_ready).reason
@@ -294,6 +296,54 @@ async def test_an_attempt_that_takes_too_long_is_closed_and_has_failed() -> None
         )
         assert not openings.open
         assert openings.closed == ["a"]
+
+
+async def test_an_attempt_takes_as_long_as_the_caller_waits_who_began_it() -> None:
+    openings = Openings()
+    openings.seconds["a"] = 250.0
+    async with pool_of(openings) as pool:
+        assert await pool.get("a", timeout_seconds=300.0) == "what was opened for a"
+        assert openings.begun == ["a"]
+
+
+@pytest.mark.parametrize("phase", ["open", "ready"])
+async def test_what_loads_for_longer_than_a_minute_is_opened_though_no_caller_waits_for_so_long(
+    phase: str,
+) -> None:
+    openings = Openings()
+
+    async def ready(opened: str, timeout_seconds: float) -> None:
+        await elapse(min(timeout_seconds, 200.0))
+        if timeout_seconds < 200.0:
+            raise CacheSyncTimeoutError(
+                waited_seconds=timeout_seconds, pending=["pods.v1: loading"]
+            )
+
+    openings.seconds["a"] = 200.0 if phase == "open" else 0.0
+    pool = ClusterPool(
+        openings, connect=connect, ready=ready if phase == "ready" else None, rng=Longest()
+    )
+    async with pool:
+        while now() < 600.0:
+            try:
+                assert await pool.get("a", timeout_seconds=5.0) == "what was opened for a"
+            except ClusterUnavailableError:
+                await elapse(1.0)
+            else:
+                break
+        assert len(openings.begun) == 3  # for 60, 120 and 240 s
+        assert now() < 60.0 + 120.0 + 200.0 + 20.0
+
+
+async def test_a_failed_attempt_promises_no_retries_of_informers_that_are_closed() -> None:
+    async def ready(opened: str, timeout_seconds: float) -> None:
+        await elapse(timeout_seconds)
+        raise CacheSyncTimeoutError(waited_seconds=timeout_seconds, pending=["pods.v1: loading"])
+
+    async with ClusterPool(Openings(), connect=connect, ready=ready, rng=Longest()) as pool:
+        await refused(pool.get("a", timeout_seconds=59.0))
+        error = await refused(pool.get("a", timeout_seconds=59.0))
+        assert error.reason == "not synced after 60.0 s: pods.v1: loading"
 
 
 async def test_a_failed_attempt_is_remembered_while_the_next_one_continues() -> None:

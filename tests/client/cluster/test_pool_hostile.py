@@ -284,6 +284,7 @@ async def test_a_ready_function_that_never_ends_is_named_at_the_timeout() -> Non
         await elapse(3600.0)
 
     async with ClusterPool(Openings(), connect=connect, ready=never) as pool:
+        await refused(pool.get("a", timeout_seconds=0.0))  # begins the attempt
         error = await refused(pool.get("a", timeout_seconds=600.0))
         assert error.reason == "TimeoutError: not open within 60 s: ready() has not finished yet"
 
