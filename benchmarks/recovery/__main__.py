@@ -23,6 +23,7 @@ from typing import TypeAlias
 from benchmarks.recovery.following import (
     NAMESPACE,
     Client,
+    Login,
     Server,
     all_equal_after,
     answers,
@@ -181,7 +182,7 @@ async def measure(
 
 @contextlib.asynccontextmanager
 async def following(
-    api: KubeAPIServer, commands: dict[str, tuple[list[str], Path]]
+    api: KubeAPIServer, commands: dict[str, tuple[list[str], Path]], files: Path
 ) -> AsyncIterator[list[Client[Proxy]]]:
     """Start a proxy and a client of each kind."""
     clients: list[Client[Proxy]] = []
@@ -193,7 +194,7 @@ async def following(
             )
             url = f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
             address = ServerAddress(url=url, ca_file=api.ca_file, token=api.token)
-            client = await started(name, command, folder, proxy, address)
+            client = await started(name, command, folder, proxy, Login.put(address, files / name))
             stack.callback(client.process.kill)
             reading = asyncio.create_task(client.read())
             stack.callback(reading.cancel)
@@ -227,7 +228,7 @@ async def main(arguments: argparse.Namespace) -> None:
         table = ["| what | client | median, s | range, s | within 2 s |", "|---|---|---|---|---|"]
         for scene in arguments.scenes or SCENES:
             figures: dict[str, list[float]] = {}
-            async with following(api, kinds) as clients:
+            async with following(api, kinds, Path(folder)) as clients:
                 for _ in range(arguments.runs):
                     took = await measure(SCENES[scene], server, clients, rng)
                     print(scene, took, file=sys.stderr)

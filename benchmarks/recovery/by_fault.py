@@ -6,9 +6,10 @@
 A fault strikes for five seconds, while objects change; kube-apiserver and etcd have one relay in
 between. How long a cache takes counts from the end of the fault until it has what the server has;
 after SIGKILL from the first write that is answered again.
-The proxies of faults of the network pass TLS on, so that client-go speaks HTTP/2; those of requests
-end TLS, and count the requests from the beginning of the fault until the cache is right. No figure
-fails anything.
+The proxies pass TLS on, so that client-go speaks HTTP/2; those of faults of requests end TLS, and
+count the requests from the beginning of the fault until the cache is right. Open watches do not
+notice that rights, descriptors or a token are gone: these faults begin with a cut. No figure fails
+anything.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ import argparse
 import asyncio
 import contextlib
 import random
+import resource
+import signal
 import statistics
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Never, TypeAlias, final
 
 from benchmarks.recovery.following import (
     NAMESPACE,
     Client,
+    Login,
     Server,
     all_equal_after,
     answers,
@@ -41,18 +46,22 @@ from pyinformer.testing import (
     FaultProxy,
     KubeAPIServer,
     ServerAddress,
+    StaticToken,
     TimedFault,
 )
-from pyinformer.testing.faults import CATALOGUE, Part
+from pyinformer.testing.faults import CATALOGUE, ChangingFacts, Part
 
 _FAULT_SECONDS = 5.0
 _PATIENCE_SECONDS = 90.0
 _AUDITS_SECONDS = 10.0
-_PARTS: tuple[Part, ...] = ("network", "requests", "etcd-watches", "server")
-_NOT_PLAYED = frozenset({"expired-token", "new-certificate", "restore"})
+# ConfigMaps have no definition, and the others need a hand inside of the program.
+_NOT_PLAYED = frozenset({"delete-definition", "change-definition", "block-loop", "step-clock"})
+_OF_CLIENTS: frozenset[Part] = frozenset({"network", "requests", "program"})
+_CUT = frozenset({"withdraw-rights", "no-descriptors", "expired-token"})
 _KILLS = frozenset({"kill-apiserver", "kill-etcd"})
 _POLL_SECONDS = 0.02
-_WHILE_WRITING = frozenset({"compact", "hold-watches"})
+_WHILE_WRITING = frozenset({"compact", "hold-watches", "withdraw-rights", "restore"})
+_USER = "follower"
 _ARGUMENTS: Mapping[str, dict[str, str]] = {
     "cut-after": {"bytes": "3000"},
     "drip": {"bytes_per_second": "500"},
@@ -64,6 +73,7 @@ _ARGUMENTS: Mapping[str, dict[str, str]] = {
     "hold-watches": {"prefix": "/registry/configmaps/"},
     "fail-ranges": {"prefix": "/registry/configmaps/"},
     "delay-ranges": {"prefix": "/registry/configmaps/", "seconds": "2"},
+    "freeze-program": {"seconds": str(_FAULT_SECONDS)},
 }
 Followed: TypeAlias = Client[FaultProxy]
 
@@ -89,14 +99,68 @@ def fault_of(name: str) -> TimedFault:
 
 def played() -> list[str]:
     """Return the names of all faults that can be played."""
-    return [
-        one for one, kind in CATALOGUE.items() if kind.part in _PARTS and one not in _NOT_PLAYED
-    ]
+    return [one for one in CATALOGUE if one not in _NOT_PLAYED]
+
+
+@final
+class _Process:
+    """What a lab can do to a client from outside."""
+
+    def __init__(self, client: Followed) -> None:
+        self._client = client
+        self._pid = client.process.pid
+        self._limits = resource.prlimit(self._pid, resource.RLIMIT_NOFILE)
+
+    def take_descriptors(self) -> None:
+        """Allow none beyond the standard ones; what is open stays open."""
+        resource.prlimit(self._pid, resource.RLIMIT_NOFILE, (3, self._limits[1]))
+
+    def give_descriptors(self) -> None:
+        """Allow as many as at first."""
+        resource.prlimit(self._pid, resource.RLIMIT_NOFILE, self._limits)
+
+    def renew_token(self, token: str) -> None:
+        """Write the file that it reads."""
+        self._client.login.token_file.write_text(token)
+
+    def renew_trust(self, ca_pem: bytes) -> None:
+        """Write the file that it reads."""
+        self._client.login.ca_file.write_bytes(ca_pem)
+
+    def freeze(self, seconds: float) -> None:
+        """Stop it for a while."""
+        self._client.process.send_signal(signal.SIGSTOP)
+        threading.Event().wait(seconds)
+        self._client.process.send_signal(signal.SIGCONT)
+
+    def block(self, seconds: float) -> Never:
+        """Refuse: it is not played."""
+        raise NotImplementedError(seconds)
+
+    def step_clock(self, seconds: float) -> Never:
+        """Refuse: it is not played."""
+        raise NotImplementedError(seconds)
+
+
+def bind(api: KubeAPIServer) -> ChangingFacts:
+    """Give the clients' user its rights, and return what takes them away."""
+    group = "rbac.authorization.k8s.io"
+    named = {"apiVersion": f"{group}/v1", "metadata": {"name": NAMESPACE}}
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
+    api.create({**named, "kind": "ClusterRole", "rules": rules})
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": NAMESPACE}
+    user = {"apiGroup": group, "kind": "User", "name": _USER}
+    api.create({**named, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [user]})
+    return ChangingFacts(api, bindings=[NAMESPACE])
 
 
 @contextlib.asynccontextmanager
 async def following(
-    api: KubeAPIServer, kinds: dict[str, tuple[list[str], Path]], *, reads_requests: bool
+    api: ServerAddress,
+    kinds: dict[str, tuple[list[str], Path]],
+    files: Path,
+    *,
+    reads_requests: bool,
 ) -> AsyncIterator[list[Followed]]:
     """Start a proxy and a client of each kind."""
     clients: list[Followed] = []
@@ -104,7 +168,7 @@ async def following(
         for name, (command, folder) in kinds.items():
             proxy = stack.enter_context(FaultProxy(api, reads_requests=reads_requests))
             address = ServerAddress(url=proxy.url, ca_file=proxy.ca_file, token=proxy.token)
-            client = await started(name, command, folder, proxy, address)
+            client = await started(name, command, folder, proxy, Login.put(address, files / name))
             stack.callback(client.process.kill)
             stack.callback(asyncio.create_task(client.read()).cancel)
             clients.append(client)
@@ -141,20 +205,27 @@ async def play(
     before = {client.name: client.deletions - server.deletions for client in clients}
     sent = {client.name: len(client.proxy.requests) for client in clients}
     part = CATALOGUE[fault.name].part
-    of_clients = [FaultLab(proxy=client.proxy) for client in clients]
-    labs = of_clients if part in {"network", "requests"} else [lab]
+    of_clients = [FaultLab(proxy=one.proxy, program=_Process(one)) for one in clients]
+    labs = of_clients if part in _OF_CLIENTS else [lab]
     killing: asyncio.Task[int] | None = None
     if fault.name in _KILLS:
         healed, killing = await kill(fault, server, lab)
     else:
-        begun = [await asyncio.to_thread(one.begin, fault) for one in labs]
-        if part in {"network", "requests"} or fault.name in _WHILE_WRITING:
+        beginning = asyncio.gather(*(asyncio.to_thread(one.begin, fault) for one in labs))
+        if fault.name != "freeze-program":  # which has ended when it has begun
+            await beginning
+        if fault.name in _CUT:
+            for client in clients:
+                client.proxy.cut()
+        if part in _OF_CLIENTS or fault.name in _WHILE_WRITING:
             await server.write_for(_FAULT_SECONDS)
         else:  # the server does not answer writes either
             await asyncio.sleep(_FAULT_SECONDS)
-        for one, number in zip(labs, begun, strict=True):
+        for one, number in zip(labs, await beginning, strict=True):
             await asyncio.to_thread(one.end, number)
         healed = asyncio.get_running_loop().time()
+        if fault.name == "restore":
+            await server.read_again()
         await server.write()
     took = await all_equal_after(server, clients, healed, _PATIENCE_SECONDS)
     if killing is not None:
@@ -162,7 +233,10 @@ async def play(
     return {
         client.name: Figure(
             took[client.name],
-            client.deletions - server.deletions - before[client.name],
+            # What a restore brings back, or takes, is no invention.
+            client.deletions - server.deletions - before[client.name]
+            if fault.name != "restore"
+            else 0,
             len(client.proxy.requests) - sent[client.name],
         )
         for client in clients
@@ -189,11 +263,15 @@ async def main(arguments: argparse.Namespace) -> None:
     rng = random.Random(arguments.seed)
     with (
         EtcdRelay() as relay,
-        KubeAPIServer(build=True, etcd_relays=[relay]) as api,
+        KubeAPIServer(
+            build=True, etcd_relays=[relay], tokens=[StaticToken(_USER, _USER, ())]
+        ) as api,
         tempfile.TemporaryDirectory() as folder,
     ):
         api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        server, lab = Server(api, rng), FaultLab(server=api, relays=[relay])
+        server = Server(api, rng)
+        lab = FaultLab(server=api, relays=[relay], facts=bind(api))
+        followed = ServerAddress(url=api.url, ca_file=api.ca_file, token=_USER)
         await server.write()
         kinds = commands("", Path(folder), audits_seconds=_AUDITS_SECONDS)
         columns = ("median / longest, s", "requests", "deletions invented")
@@ -203,7 +281,9 @@ async def main(arguments: argparse.Namespace) -> None:
             figures: dict[str, list[Figure]] = {one: [] for one in kinds}
             for _ in range(arguments.runs):
                 reads_requests = CATALOGUE[name].part == "requests"
-                async with following(api, kinds, reads_requests=reads_requests) as clients:
+                async with following(
+                    followed, kinds, Path(folder), reads_requests=reads_requests
+                ) as clients:
                     found = await play(fault_of(name), server, clients, lab)
                 print(name, found, file=sys.stderr, flush=True)
                 for one, figure in found.items():

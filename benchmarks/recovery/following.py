@@ -8,17 +8,19 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from benchmarks.harness.go import client_go
 from benchmarks.runs.against import export
+from pyinformer.errors import InformerError
 from pyinformer.testing import KubeAPIServer, ServerAddress
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "recovery"
 _OBJECTS = 20
+_NAMES = {f"c{number}" for number in range(_OBJECTS)}
 _POLL_SECONDS = 0.01
 _WRITE_SECONDS = 0.2
 P = TypeVar("P")
@@ -30,6 +32,7 @@ class Client(Generic[P]):
 
     name: str
     proxy: P
+    login: Login
     process: asyncio.subprocess.Process
     holds: dict[str, str] = field(default_factory=dict)
     deletions: int = 0
@@ -76,6 +79,18 @@ class Server:
         done = await asyncio.to_thread(call, wanted)
         self.holds[name] = done["metadata"]["resourceVersion"]
 
+    async def read_again(self) -> None:
+        """Take what it holds now as the truth: it was restored."""
+        while True:
+            try:
+                found = await asyncio.to_thread(self.api.list, "v1", "configmaps", NAMESPACE)
+            except (InformerError, OSError):
+                await asyncio.sleep(_POLL_SECONDS)
+            else:
+                break
+        kept = [one["metadata"] for one in found]
+        self.holds = {one["name"]: one["resourceVersion"] for one in kept if one["name"] in _NAMES}
+
     async def write_for(self, seconds: float) -> None:
         """Write now and then."""
         end = asyncio.get_running_loop().time() + seconds
@@ -84,18 +99,35 @@ class Server:
             await asyncio.sleep(_WRITE_SECONDS)
 
 
-async def started(
-    name: str, command: list[str], folder: Path, proxy: P, address: ServerAddress
-) -> Client[P]:
-    """Start a client that reaches the server by an address."""
-    told = {"url": address.url, "token": address.token, "ca_file": str(address.ca_file)}
+@dataclass(frozen=True)
+class Login:
+    """How a client reaches the server: by files, which can be replaced while it runs."""
+
+    url: str
+    token_file: Path
+    ca_file: Path
+
+    @classmethod
+    def put(cls, address: ServerAddress, folder: Path) -> Self:
+        """Write the files for an address."""
+        folder.mkdir(parents=True, exist_ok=True)
+        token_file, ca_file = folder / "token", folder / "ca.pem"
+        token_file.write_text(address.token or "")
+        assert address.ca_file is not None
+        ca_file.write_bytes(address.ca_file.read_bytes())
+        return cls(address.url, token_file, ca_file)
+
+
+async def started(name: str, command: list[str], folder: Path, proxy: P, login: Login) -> Client[P]:
+    """Start a client."""
+    told = {one: str(value) for one, value in asdict(login).items()}
     process = await asyncio.create_subprocess_exec(
         *[json.dumps(told) if part == "WORKLOAD" else part for part in command],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    return Client(name, proxy, process)
+    return Client(name, proxy, login, process)
 
 
 async def _equal_after(

@@ -12,7 +12,7 @@ import json
 import sys
 
 import pyinformer
-from pyinformer.client.transport import ClusterConfig, StaticCredentials
+from pyinformer.client.transport import ClusterConfig, TokenFileCredentials
 
 
 async def main(server: dict[str, str], namespace: str, *audits_seconds: str) -> None:
@@ -31,7 +31,7 @@ async def main(server: dict[str, str], namespace: str, *audits_seconds: str) -> 
     config = ClusterConfig(
         server=server["url"],
         ca_file=server["ca_file"],
-        credentials=StaticCredentials.bearer(server["token"]),
+        credentials=TokenFileCredentials(server["token_file"]),
     )
     async with (
         pyinformer.connect(config=config) as cluster,

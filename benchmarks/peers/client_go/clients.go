@@ -42,6 +42,7 @@ func restConfig(w workload) *rest.Config {
 	return &rest.Config{
 		Host:            w.URL,
 		BearerToken:     w.Token,
+		BearerTokenFile: w.TokenFile,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: w.CAFile},
 		QPS:             -1,
 	}

@@ -20,6 +20,7 @@ type workload struct {
 	Kind                string  `json:"kind"`
 	CAFile              string  `json:"ca_file"`
 	Token               string  `json:"token"`
+	TokenFile           string  `json:"token_file"`
 	Handler             string  `json:"handler"`
 	Handlers            int     `json:"handlers"`
 	Indexes             int     `json:"indexes"`
