@@ -233,7 +233,7 @@ async def play(
     return {
         client.name: Figure(
             took[client.name],
-            # What a restore brings back, or takes, is no invention.
+            # What a restore brings back, or takes, is not invented.
             client.deletions - server.deletions - before[client.name]
             if fault.name != "restore"
             else 0,

@@ -10,12 +10,12 @@ from pyinformer.blocking._blocking_twins import (
     retry_on_conflict,
     upgrade_managed_fields,
 )
-from pyinformer.blocking._calls import timeout
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
 from pyinformer.blocking._log_stream import BlockingLogStream
+from pyinformer.blocking._loop_calls import timeout
 from pyinformer.blocking._object_list import BlockingObjectList
 from pyinformer.blocking._recording import BlockingRecording
 from pyinformer.blocking._runner import Runner, run_in_thread

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from pyinformer._runtime.tasks import checked_by
-from pyinformer.blocking._calls import pause_between_attempts
 from pyinformer.blocking._cluster import BlockingCluster
+from pyinformer.blocking._loop_calls import pause_between_attempts
 from pyinformer.blocking._proxy import documented_as, with_arguments_of
 from pyinformer.client.cluster import Cluster, check_attempt, pause_after_conflict
 from pyinformer.client.cluster import create_or_update as create_or_update_on

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Reconcile,
         Result,
     )
-    from pyinformer.controller._signals import on_stop_signal as on_stop_signal
+    from pyinformer.controller._shutdown_signals import on_stop_signal as on_stop_signal
     from pyinformer.controller._status import (
         ControllerGroupStatus,
         ControllerStatus,
@@ -120,7 +120,7 @@ _HOMES = {
     "labels_changed": "sources",
     "matches": "sources",
     "negate": "sources",
-    "on_stop_signal": "_signals",
+    "on_stop_signal": "_shutdown_signals",
     "resource_version_changed": "sources",
     "set_condition": "conventions",
     "set_controller_reference": "conventions",

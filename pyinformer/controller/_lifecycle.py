@@ -24,7 +24,7 @@ from pyinformer._runtime.tasks import (
     run_shielded,
 )
 from pyinformer.cache.informer import core_of
-from pyinformer.controller._signals import on_stop_signal
+from pyinformer.controller._shutdown_signals import on_stop_signal
 from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.telemetry import Watchdog
 from pyinformer.telemetry.metrics import NO_METRICS

@@ -11,8 +11,8 @@ import logging
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._runtime.loggers import get_logger
+from pyinformer.controller._hot_loop_brake import HotKey, HotLoops
 from pyinformer.controller._noop_writes import NoopWrites, Storm
-from pyinformer.controller._start_limits import HotKey, HotLoops
 from pyinformer.controller._status import HotLoopStatus, NoopWriteStatus
 from pyinformer.controller._storm_breaker import StormBreaker
 from pyinformer.controller.sources import request_text

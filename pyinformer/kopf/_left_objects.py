@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kopf._cogs.structs.references import Namespace, Resource
 
-    from pyinformer.kopf._known import Known
+    from pyinformer.kopf._remembered_objects import Known
 
 _log = get_logger(__name__)
 

@@ -23,7 +23,7 @@ from pyinformer.errors import ConnectionEndedError
 from pyinformer.kopf._delivery import Delivery
 from pyinformer.kopf._errors import new_error
 from pyinformer.kopf._forbidden import Refusal
-from pyinformer.kopf._known import CachedKeys, CachedObjects
+from pyinformer.kopf._remembered_objects import CachedKeys, CachedObjects
 from pyinformer.kopf._settings import patience_seconds, reflector_options, selectors_of
 from pyinformer.objects import GroupVersionKind, GroupVersionResource, has_compressor
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from pyinformer.cache.reflector import ReflectorOptions
     from pyinformer.errors import InformerError
-    from pyinformer.kopf._known import Known
     from pyinformer.kopf._operators import KopfOperator
+    from pyinformer.kopf._remembered_objects import Known
     from pyinformer.objects import KubeObject
 
 _log = get_logger(__name__)

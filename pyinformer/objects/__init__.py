@@ -25,6 +25,8 @@ from pyinformer.objects._codec import LARGE_BODY_BYTES as LARGE_BODY_BYTES
 from pyinformer.objects._codec import ObjectCodec as ObjectCodec
 from pyinformer.objects._compact import CompactObject as CompactObject
 from pyinformer.objects._depth import MAX_DEPTH as MAX_DEPTH
+from pyinformer.objects._did_you_mean import did_you_mean as did_you_mean
+from pyinformer.objects._did_you_mean import near_names as near_names
 from pyinformer.objects._diff import ABSENT, Absent, Change, diff
 from pyinformer.objects._events import Added, Deleted, Event, Updated
 from pyinformer.objects._field_selector import FieldRequirement, FieldSelector
@@ -60,8 +62,6 @@ from pyinformer.objects._models import check_model as check_model
 from pyinformer.objects._models import check_written_names as check_written_names
 from pyinformer.objects._models import decode_model as decode_model
 from pyinformer.objects._models import why_mutable as why_mutable
-from pyinformer.objects._near import did_you_mean as did_you_mean
-from pyinformer.objects._near import near_names as near_names
 from pyinformer.objects._object import KubeObject
 from pyinformer.objects._object import V as V
 from pyinformer.objects._object import converts_itself as converts_itself

@@ -31,11 +31,11 @@ from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import CacheSyncTimeoutError, LifecycleError, NotFoundError
 from pyinformer.leaderelection import LeaderElection, LeaderElector
 from pyinformer.objects import GroupVersionResource
-from pyinformer.operator._additions import Additions, hint_of
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._elected import ElectedControllers
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
+from pyinformer.operator._late_registrations import Additions, hint_of
 from pyinformer.operator._rbac import Rights
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._scopes import (

@@ -37,7 +37,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import DuplicateTimeseries
 
 from pyinformer.errors import MetricConflictError
-from pyinformer.telemetry._text import histogram_samples, render
+from pyinformer.telemetry._exposition_format import histogram_samples, render
 from pyinformer.telemetry.metrics import (
     CATALOGUE,
     HistogramValue,

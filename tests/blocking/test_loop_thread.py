@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from pyinformer.blocking import timeout
-from pyinformer.blocking._calls import Call
+from pyinformer.blocking._loop_calls import Call
 from pyinformer.blocking._loop_thread import LoopThread
 from pyinformer.errors import LifecycleError
 

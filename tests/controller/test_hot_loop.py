@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pyinformer.controller._start_limits import HotLoops
+from pyinformer.controller._hot_loop_brake import HotLoops
 from pyinformer.controller.sources import Reason, RequestId
 
 

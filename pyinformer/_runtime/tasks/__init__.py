@@ -1,15 +1,5 @@
 """Tasks and threads: hosts for our own tasks, plain tasks and threads for user code, a watchdog."""
 
-from pyinformer._runtime.tasks._failures import (
-    FailureLog,
-    LogExceptions,
-    causes_text,
-    check_log_exceptions,
-    error_text,
-    refusal_text,
-    repeats_text,
-    trace_text,
-)
 from pyinformer._runtime.tasks._host import (
     Closable,
     Host,
@@ -19,6 +9,16 @@ from pyinformer._runtime.tasks._host import (
     start_in,
 )
 from pyinformer._runtime.tasks._imports import check_not_imported, imported_only
+from pyinformer._runtime.tasks._logged_errors import (
+    FailureLog,
+    LogExceptions,
+    causes_text,
+    check_log_exceptions,
+    error_text,
+    refusal_text,
+    repeats_text,
+    trace_text,
+)
 from pyinformer._runtime.tasks._loop_owner import LoopOwner
 from pyinformer._runtime.tasks._loop_time import loop_time
 from pyinformer._runtime.tasks._runner import means_off, program_runner, run_on_asyncio

@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.tasks._failures import error_text
+from pyinformer._runtime.tasks._logged_errors import error_text
 from pyinformer._runtime.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
 from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.errors import InformerError, InternalError, LifecycleError

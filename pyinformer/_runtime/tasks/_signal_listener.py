@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.tasks._failures import error_text
+from pyinformer._runtime.tasks._logged_errors import error_text
 from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.errors import LifecycleError
 

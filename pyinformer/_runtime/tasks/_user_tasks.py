@@ -15,7 +15,7 @@ from typing import Any, TypeVar, final
 import anyio
 
 from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.tasks._failures import error_text
+from pyinformer._runtime.tasks._logged_errors import error_text
 from pyinformer._runtime.user_code import ENDS_PROGRAM
 
 _log = get_logger(__name__)

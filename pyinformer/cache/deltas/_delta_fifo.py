@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeAlias, final
 
 from pyinformer._runtime.clock import monotonic
+from pyinformer.cache.deltas._base_queue import DeltaQueue, V
 from pyinformer.cache.deltas._delta import (
     DeletedFinalStateUnknown,
     Delta,
@@ -21,7 +22,6 @@ from pyinformer.cache.deltas._delta import (
     last_state,
     overlay_keys,
 )
-from pyinformer.cache.deltas._queue import DeltaQueue, V
 from pyinformer.objects import KubeObject
 
 Deltas: TypeAlias = tuple[Delta[V], ...]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import final
 
 from pyinformer._runtime.clock import monotonic
+from pyinformer.cache.deltas._base_queue import DeltaQueue, V
 from pyinformer.cache.deltas._delta import (
     DeletedFinalStateUnknown,
     Delta,
@@ -22,7 +23,6 @@ from pyinformer.cache.deltas._delta import (
     last_state,
     overlay_keys,
 )
-from pyinformer.cache.deltas._queue import DeltaQueue, V
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import KubeObject
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, final
 
 from pyinformer.cache.informer._context import InformerContext
 from pyinformer.cache.informer._explain import Explainer
-from pyinformer.cache.informer._figures import InformerFigures
 from pyinformer.cache.informer._introspection import Introspection
 from pyinformer.cache.informer._key_waits import KeyWaits
 from pyinformer.cache.informer._lifecycle import InformerLifecycle
+from pyinformer.cache.informer._metric_values import InformerFigures
 from pyinformer.cache.informer._metrics import InformerMetrics
 from pyinformer.cache.informer._mutation_guard import MutationGuard
 from pyinformer.cache.informer._namespace_caches import NamespaceCaches

@@ -12,11 +12,11 @@ import anyio
 
 from pyinformer._runtime.tasks import start_in
 from pyinformer.cache.informer._auditor import Auditor
+from pyinformer.cache.informer._machine_suspends import Suspends
 from pyinformer.cache.informer._read_your_writes import Freshness
 from pyinformer.cache.informer._state_changes import StateChangeReporter
 from pyinformer.cache.informer._status import NamespaceStatus
 from pyinformer.cache.informer._store_sink import StoreSink, make_sink
-from pyinformer.cache.informer._suspends import Suspends
 from pyinformer.cache.reflector import FollowedServer, Reflector, ReflectorState
 from pyinformer.client.cluster import state_of
 from pyinformer.objects import V

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Generic, final
 import anyio
 
 from pyinformer.cache.reflector._body_reader import read_body
-from pyinformer.cache.reflector._opening import open_unless_mute
 from pyinformer.cache.reflector._silence import IdleTimer
+from pyinformer.cache.reflector._watch_opening import open_unless_mute
 from pyinformer.cache.reflector.lineage import read_live
 from pyinformer.cache.reflector.machine import is_throttled, requested_seconds
 from pyinformer.cache.reflector.machine.steps import (

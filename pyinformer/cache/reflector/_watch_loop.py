@@ -20,13 +20,13 @@ from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.reflector._age_check import AgeCheck
 from pyinformer.cache.reflector._body_reader import read_body
 from pyinformer.cache.reflector._event_applier import EventApplier, StreamBroken
-from pyinformer.cache.reflector._opening import open_unless_mute
 from pyinformer.cache.reflector._silence import (
     IdleTimer,
     SilenceFinding,
     StreamProgress,
     until_doubtful,
 )
+from pyinformer.cache.reflector._watch_opening import open_unless_mute
 from pyinformer.cache.reflector.lineage import check_is_asked_for
 from pyinformer.cache.reflector.machine.steps import (
     Input,

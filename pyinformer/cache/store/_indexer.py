@@ -37,7 +37,7 @@ from pyinformer.cache.store._index_readers import (
 )
 from pyinformer.cache.store._label_queries import LabelQueries
 from pyinformer.cache.store._snapshot_reader import SnapshotReader
-from pyinformer.cache.store._state import NO_WRITES, State
+from pyinformer.cache.store._store_state import NO_WRITES, State
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import (
     Added,

@@ -17,7 +17,7 @@ from pyinformer.objects import V
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyinformer.cache.store._state import State
+    from pyinformer.cache.store._store_state import State
     from pyinformer.objects import KubeObject, LabelRequirement, LabelSelector
 
 _INDEXED: Final = frozenset({"=", "in", "exists"})  # the operators that an index answers

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.store._indexer import Indexer
     from pyinformer.cache.store._label_queries import Candidates
     from pyinformer.cache.store._overlay import OverlayEntry
-    from pyinformer.cache.store._state import State
+    from pyinformer.cache.store._store_state import State
     from pyinformer.objects import KubeObject, LabelSelector
 
 _T = TypeVar("_T")

@@ -21,7 +21,7 @@ from pyinformer.cache.informer import SharedInformer, SharedInformerFactory
 from pyinformer.cli._shutdown import shutdown_signals
 from pyinformer.cli.demo._comparison import differences, list_objects
 from pyinformer.cli.demo._driver import Driver, Steppable
-from pyinformer.cli.demo._messages import (
+from pyinformer.cli.demo._event_messages import (
     DeploymentView,
     EventLog,
     NodeView,

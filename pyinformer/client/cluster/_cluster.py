@@ -46,7 +46,7 @@ from pyinformer.client.cluster._throttled_requests import (
     WriteOptions,
     WriteStatistics,
 )
-from pyinformer.client.cluster._unstored import (
+from pyinformer.client.cluster._unstored_status import (
     STATUS_IS_APART,
     dropped_paths,
     has_status_fields,

@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from pyinformer._runtime.loggers import get_logger
-from pyinformer.client.cluster._catalogue import Catalogue, GroupVersions, merged, read_root
+from pyinformer.client.cluster._served_resources import Catalogue, GroupVersions, merged, read_root
 from pyinformer.client.transport import (
     APIResource,
     decode_resources,

@@ -18,7 +18,7 @@ from pyinformer.client.cluster._bodies import Body, body_of
 from pyinformer.client.cluster._cluster import Cluster, check_cluster
 from pyinformer.client.cluster._patches import same
 from pyinformer.client.cluster._targets import Target, target_of
-from pyinformer.client.cluster._unstored import is_status_stored
+from pyinformer.client.cluster._unstored_status import is_status_stored
 from pyinformer.errors import (
     ApplyConflictError,
     ConflictError,

@@ -20,7 +20,7 @@ from pyinformer.controller.sources._predicates import PredicateFunction, verdict
 from pyinformer.controller.sources._request import Reason, ReasonEvent, request_for
 from pyinformer.controller.sources._schedule import PacedRounds
 from pyinformer.controller.sources._source import SourceOptions, SourceStatus
-from pyinformer.controller.sources._stranded import StrandedFinalizers
+from pyinformer.controller.sources._stranded_finalizers import StrandedFinalizers
 from pyinformer.errors import InvalidTypeError, LifecycleError
 from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated, V, check_type
 from pyinformer.workqueue import LOW_PRIORITY

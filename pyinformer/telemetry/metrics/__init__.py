@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyinformer._runtime.late_names import late_getattr
-from pyinformer.telemetry.metrics._fence import fenced
+from pyinformer.telemetry.metrics._fenced_metrics import fenced
 from pyinformer.telemetry.metrics._labels import UniqueLabel as UniqueLabel
 from pyinformer.telemetry.metrics._labels import distinct as distinct
 from pyinformer.telemetry.metrics._labels import qualified

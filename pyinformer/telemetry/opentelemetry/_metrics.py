@@ -13,7 +13,7 @@ from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from pyinformer._runtime.loggers import get_logger
-from pyinformer.telemetry._text import histogram_samples
+from pyinformer.telemetry._exposition_format import histogram_samples
 from pyinformer.telemetry.metrics import (
     CATALOGUE,
     HistogramValue,

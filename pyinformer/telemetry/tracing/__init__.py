@@ -6,8 +6,10 @@ Nothing is traced by default, and nothing is global: a program passes its tracin
 
 from pyinformer.telemetry.tracing._current_reconcile import TRACED_BY as TRACED_BY
 from pyinformer.telemetry.tracing._current_reconcile import outside_reconcile as outside_reconcile
-from pyinformer.telemetry.tracing._fence import FencedSpan as FencedSpan
-from pyinformer.telemetry.tracing._fence import FencedTracing as FencedTracing
+from pyinformer.telemetry.tracing._current_request_span import CURRENT_REQUEST as CURRENT_REQUEST
+from pyinformer.telemetry.tracing._current_request_span import RequestSpan as RequestSpan
+from pyinformer.telemetry.tracing._fenced_tracing import FencedSpan as FencedSpan
+from pyinformer.telemetry.tracing._fenced_tracing import FencedTracing as FencedTracing
 from pyinformer.telemetry.tracing._protocol import (
     Attributes,
     AttributeValue,
@@ -16,7 +18,5 @@ from pyinformer.telemetry.tracing._protocol import (
     Tracing,
     WrittenVersion,
 )
-from pyinformer.telemetry.tracing._request_span import CURRENT_REQUEST as CURRENT_REQUEST
-from pyinformer.telemetry.tracing._request_span import RequestSpan as RequestSpan
 
 __all__ = ["AttributeValue", "Attributes", "Span", "SpanError", "Tracing", "WrittenVersion"]

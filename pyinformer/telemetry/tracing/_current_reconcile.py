@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyinformer.telemetry.tracing._fence import FencedTracing
+    from pyinformer.telemetry.tracing._fenced_tracing import FencedTracing
 
 
 @contextmanager

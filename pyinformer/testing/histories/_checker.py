@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, final
 
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.testing.histories._at_rest import LeftBehind, Rest
 from pyinformer.testing.histories._claims import Claims
 from pyinformer.testing.histories._controllers import Controllers
 from pyinformer.testing.histories._epochs import Epochs
@@ -37,7 +38,6 @@ from pyinformer.testing.histories._records import (
     WaitingRecord,
     WroteRecord,
 )
-from pyinformer.testing.histories._rest import LeftBehind, Rest
 from pyinformer.testing.histories._truth import ScopedTruth, Truth
 from pyinformer.testing.histories._verdict import (
     KNOWN_OF_CLIENT_GO,

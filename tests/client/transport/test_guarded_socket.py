@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer.client.transport.http._fence import Fence
 from pyinformer.client.transport.http._guarded_socket import GuardedSocket, socket_of
+from pyinformer.client.transport.http._last_write_check import Fence
 from pyinformer.errors import FencedError
 from tests.waiting import settle
 

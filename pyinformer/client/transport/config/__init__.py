@@ -4,7 +4,6 @@ Importing this package does not load PyYAML; reading a kubeconfig does.
 """
 
 from pyinformer.client.transport.config._blocking_call import BlockingCall
-from pyinformer.client.transport.config._channel import channel_of, withheld_text
 from pyinformer.client.transport.config._cluster_config import ClusterConfig, impersonation_headers
 from pyinformer.client.transport.config._config_loader import (
     check_policy,
@@ -29,6 +28,7 @@ from pyinformer.client.transport.config._kubeconfig import KubeconfigPolicy
 from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.client.transport.config._proxy_environment import with_environment_proxy
 from pyinformer.client.transport.config._renewing_credentials import Login, RenewingCredentials
+from pyinformer.client.transport.config._secret_channels import channel_of, withheld_text
 
 __all__ = [
     "FILE_SECONDS",

@@ -20,7 +20,7 @@ from pyinformer.client.transport.config._credentials import (
     Credentials,
     NoCredentials,
 )
-from pyinformer.client.transport.config._reasons import path_text, reason_of, url_text
+from pyinformer.client.transport.config._error_reasons import path_text, reason_of, url_text
 from pyinformer.errors import ConfigurationError
 
 # What a header's name may consist of; other characters are percent-encoded (RFC 9110, 5.6.2).

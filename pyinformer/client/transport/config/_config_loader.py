@@ -16,12 +16,12 @@ import anyio
 from pyinformer.client.transport.config._blocking_call import run_in_turn
 from pyinformer.client.transport.config._cluster_config import ClusterConfig
 from pyinformer.client.transport.config._credentials import TokenFileCredentials
+from pyinformer.client.transport.config._error_reasons import path_text
 from pyinformer.client.transport.config._kubeconfig import (
     KubeconfigPolicy,
     kubeconfig_config,
     log_in_first,
 )
-from pyinformer.client.transport.config._reasons import path_text
 from pyinformer.errors import (
     ConfigurationError,
     ConfigurationNotFoundError,

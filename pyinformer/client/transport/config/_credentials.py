@@ -19,12 +19,12 @@ import anyio
 
 from pyinformer._runtime.loggers import get_logger
 from pyinformer.client.transport.config._blocking_call import BlockingCall
-from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
-from pyinformer.client.transport.config._reasons import (
+from pyinformer.client.transport.config._error_reasons import (
     LONGEST_TOKEN_STEP,
     path_text,
     reason_of,
 )
+from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.client.transport.config._unnamed_files import memory_file
 from pyinformer.errors import ConfigurationError
 

@@ -20,8 +20,8 @@ from typing import IO, TYPE_CHECKING, Final, final
 import anyio
 
 from pyinformer._runtime.tasks import run_in_daemon, wait_shielded
+from pyinformer.client.transport.config._error_reasons import reason_of
 from pyinformer.client.transport.config._exec_plugin import ExecPlugin, last_lines
-from pyinformer.client.transport.config._reasons import reason_of
 from pyinformer.client.transport.config._unnamed_files import temporary_file
 from pyinformer.errors import ConfigurationError
 

@@ -20,8 +20,8 @@ from pyinformer._runtime.tasks import is_asynchronous, place_of
 from pyinformer.client.transport.config._blocking_call import BlockingCall
 from pyinformer.client.transport.config._cluster_config import ClusterConfig, is_own_header
 from pyinformer.client.transport.config._credentials import StaticCredentials
+from pyinformer.client.transport.config._error_reasons import url_text
 from pyinformer.client.transport.config._proxy_environment import is_listed
-from pyinformer.client.transport.config._reasons import url_text
 from pyinformer.client.transport.config._renewing_credentials import Login, RenewingCredentials
 from pyinformer.errors import ConfigurationError, InvalidTypeError, LifecycleError
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pyinformer._runtime.loggers import get_logger
-from pyinformer.client.transport.config._channel import channel_of, withheld_text
 from pyinformer.client.transport.config._cluster_config import ClusterConfig
+from pyinformer.client.transport.config._error_reasons import path_text
 from pyinformer.client.transport.config._kubeconfig_files import KubeconfigFiles, Section
 from pyinformer.client.transport.config._kubeconfig_users import KubeconfigUser
-from pyinformer.client.transport.config._reasons import path_text
 from pyinformer.client.transport.config._renewing_credentials import RenewingCredentials
+from pyinformer.client.transport.config._secret_channels import channel_of, withheld_text
 from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pyinformer.client.transport.config._error_reasons import reason_of
 from pyinformer.client.transport.config._kubeconfig_files import decoded, first_document, first_node
-from pyinformer.client.transport.config._reasons import reason_of
 from pyinformer.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -17,7 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
-from pyinformer.client.transport.config._reasons import LONGEST_TOKEN_STEP, is_content, reason_of
+from pyinformer.client.transport.config._error_reasons import (
+    LONGEST_TOKEN_STEP,
+    is_content,
+    reason_of,
+)
 from pyinformer.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from pyinformer.client.transport.config._credentials import (
     StaticCredentials,
     TokenFileCredentials,
 )
+from pyinformer.client.transport.config._error_reasons import reason_of
 from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
-from pyinformer.client.transport.config._reasons import reason_of
 from pyinformer.client.transport.config._renewing_credentials import Login, RenewingCredentials
 from pyinformer.errors import ConfigurationError
 

@@ -16,8 +16,8 @@ import msgspec
 
 from pyinformer.client.transport.config._cluster_config import MAX_HOST_CHARS, ClusterConfig
 from pyinformer.client.transport.config._credentials import StaticCredentials
+from pyinformer.client.transport.config._error_reasons import reason_of
 from pyinformer.client.transport.config._proxy_environment import environment_proxy, is_loopback
-from pyinformer.client.transport.config._reasons import reason_of
 from pyinformer.errors import ConfigurationError
 from pyinformer.objects import decoder_of
 

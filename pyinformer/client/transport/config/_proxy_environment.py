@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pyinformer.client.transport.config._reasons import url_text
+from pyinformer.client.transport.config._error_reasons import url_text
 from pyinformer.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from pyinformer.client.transport.http._errors import (
     safe_cause,
     translate,
 )
-from pyinformer.client.transport.http._fence import Fence, fence_of
+from pyinformer.client.transport.http._last_write_check import Fence, fence_of
 from pyinformer.client.transport.http._options import ConnectionOptions, ConnectionTimeouts
 from pyinformer.client.transport.http._pending_requests import PendingRequest, PendingRequests
 from pyinformer.client.transport.http._request_metrics import MeasuredRequest, RequestMetrics

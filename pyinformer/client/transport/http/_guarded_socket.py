@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from pyinformer.client.transport.http._fence import Fence
+    from pyinformer.client.transport.http._last_write_check import Fence
 
 _OPEN: Final = WeakValueDictionary[int, "GuardedSocket"]()  # asyncio does not hand out its sockets
 

@@ -25,7 +25,7 @@ from pyinformer.client.transport.http._errors import (
     safe_cause,
     translate,
 )
-from pyinformer.client.transport.http._fence import Fence, fence_of
+from pyinformer.client.transport.http._last_write_check import Fence, fence_of
 from pyinformer.client.transport.http._responses import (
     LIVENESS_PATH,
     UNAUTHORIZED,

@@ -7,7 +7,7 @@ from typing import Final, final
 
 from pyinformer._runtime.loggers import get_logger
 from pyinformer._runtime.user_code import ENDS_PROGRAM
-from pyinformer.telemetry._fence import TelemetryFence, TelemetryFences, check_methods
+from pyinformer.telemetry._user_error_fence import TelemetryFence, TelemetryFences, check_methods
 from pyinformer.telemetry.metrics._protocol import (
     NO_HANDLE,
     NO_METRICS,

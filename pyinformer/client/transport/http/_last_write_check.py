@@ -52,7 +52,7 @@ class Fence:
 
     def body(self, content: bytes | None) -> BytesPayload:
         """Return a body that is checked when it is written to the socket; empty for None."""
-        from pyinformer.client.transport.http._fenced_body import FencedBody
+        from pyinformer.client.transport.http._guarded_body import FencedBody
 
         return FencedBody(content or b"", self)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._runtime.loggers import get_logger
-from pyinformer.telemetry._fence import TelemetryFences, check_methods
+from pyinformer.telemetry._user_error_fence import TelemetryFences, check_methods
 from pyinformer.telemetry.tracing._protocol import (
     Attributes,
     Span,
@@ -17,7 +17,7 @@ from pyinformer.telemetry.tracing._protocol import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pyinformer.telemetry._fence import TelemetryFence
+    from pyinformer.telemetry._user_error_fence import TelemetryFence
 
 _log = get_logger(__name__)
 

@@ -12,7 +12,7 @@ from aiohttp.payload import BytesPayload
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
 
-    from pyinformer.client.transport.http._fence import Fence
+    from pyinformer.client.transport.http._last_write_check import Fence
 
 
 @final

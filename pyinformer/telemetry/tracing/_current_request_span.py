@@ -13,7 +13,7 @@ from pyinformer.telemetry.tracing._protocol import Attributes, SpanError, Writte
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyinformer.telemetry.tracing._fence import FencedSpan
+    from pyinformer.telemetry.tracing._fenced_tracing import FencedSpan
 
 _FIRST_ERROR: Final = 400  # of the HTTP statuses
 

@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from pyinformer._runtime.clock import monotonic
 from pyinformer.cache.deltas._delta import DeletedFinalStateUnknown, Delta, DeltaType, KnownObjects
-from pyinformer.cache.deltas._waiting import Waiters, checkpoint
+from pyinformer.cache.deltas._entry_waits import Waiters, checkpoint
 from pyinformer.errors import QueueClosedError
 from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated
 
