@@ -142,6 +142,11 @@ class ControllerBuilder:
         """Build a new controller of a function that was included."""
         return self.controller(each, self.informers)
 
+    def informers_of(self, each: Reconciler) -> set[SharedInformer[Any]]:
+        """Return the informers of what a function reconciles, owns and watches."""
+        scopes = {each.scope, *map(scope_of, each.owns), *map(scope_of, each.watches)}
+        return {self.informers[scope] for scope in scopes}
+
     def controller(
         self, each: Reconciler, informers: Mapping[Scope, SharedInformer[Any]]
     ) -> Controller[None]:

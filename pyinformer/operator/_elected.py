@@ -8,9 +8,10 @@ nothing drains: what has not left by then does not leave.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import anyio
 
@@ -20,7 +21,7 @@ from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFacto
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controller.conventions import EventRecorder
-from pyinformer.errors import InformerError, InternalError
+from pyinformer.errors import APIStatusError, InformerError, InternalError
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.objects import older
 from pyinformer.operator._builder import event_reporter
@@ -51,7 +52,7 @@ _CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the con
 # leader that does not begin is worse than one of another replica, whose caches may be further.
 _BARRIER_TIMEOUT_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
-_JOIN_AGAIN_SECONDS: Final = 10.0  # beyond the barrier's own timeout
+_JOIN_AGAIN_SECONDS: Final = 10.0
 
 
 @final
@@ -191,24 +192,39 @@ class ElectedControllers(Startable):
 
     async def _join(self, each: Reconciler, term: Term, group: ControllerGroup) -> None:
         """Start one controller in the current term, behind the same barrier as the others."""
+        failures = 0
         while True:
             controller = self._builder.controller_of(each)
             try:
-                await self._catch_up(term.written(), controller.engine.informers)
+                await self._catch_up_of(each, term)
                 await group.run_one(controller, (), partial(self._add_to_term, controller, term))
             except InternalError:
                 raise
             except InformerError as error:
-                _log.error(
-                    "%s: %s does not reconcile yet, and is tried again in %g s: %s",
+                failures += 1
+                _log.log(
+                    logging.ERROR if failures == 1 else logging.DEBUG,
+                    "%s: %s does not reconcile yet, and is tried again every %g s: %s",
                     self._title,
                     each.name,
                     _JOIN_AGAIN_SECONDS,
                     error,
                 )
             else:
+                if failures:
+                    _log.info("%s: %s reconciles now", self._title, each.name)
                 return
             await anyio.sleep(_JOIN_AGAIN_SECONDS)
+
+    async def _catch_up_of(self, each: Reconciler, term: Term) -> None:
+        """Wait until the caches of one function hold what earlier leaders wrote.
+
+        Raises:
+            InformerError: of a cache that does not, or of which nobody knows.
+        """
+        found = await self._catch_up(term.written(), self._builder.informers_of(each))
+        for error in found.refused.values():
+            raise error
 
     def _add_to_term(self, controller: Controller[None], term: Term) -> None:
         self.controllers = (*self.controllers, controller)
@@ -285,10 +301,10 @@ class ElectedControllers(Startable):
         Cancellation:
             Stops the controllers in order; takes effect when every reconcile has ended.
         """
-        term.record_caught_up(
-            await self._catch_up(term.predecessor, self._builder.informers.values())
-        )
-        controllers = self._builder.controllers()
+        found = await self._catch_up(term.predecessor, self._builder.informers.values())
+        term.record_caught_up(found.reached)
+        held = self._held_by(found.refused)
+        controllers = tuple(one for one in self._builder.controllers() if one.name not in held)
         self._joined = {one.name for one in controllers}
         group = ControllerGroup(*controllers)
         take_back = term.on_end(group.lifecycle.skip_drain_nowait)
@@ -315,12 +331,42 @@ class ElectedControllers(Startable):
                 await anyio.sleep(_LOOK_SECONDS)
             self._term, self._group, self.controllers = None, None, ()
 
+    def _held_by(self, refused: Mapping[SharedInformer[Any], APIStatusError]) -> set[str]:
+        """Return the functions that have to wait, and log why."""
+        names: set[str] = set()
+        for informer, error in refused.items():
+            waiting = [
+                one.name
+                for one in self._builder.reconcilers
+                if informer in self._builder.informers_of(one)
+            ]
+            _log.error(
+                "%s: whether %s holds what earlier leaders wrote is not known, since its lists are"
+                " refused; %s: %s",
+                self._title,
+                informer.name,
+                f"{' and '.join(waiting)} will not be called until they are answered"
+                if waiting
+                else "no function reconciles, owns or watches it, so the term begins",
+                error,
+            )
+            names.update(waiting)
+        return names
+
     async def _catch_up(
         self, written: WrittenVersions | None, informers: Iterable[SharedInformer[Any]]
-    ) -> dict[str, str]:
-        """Wait until the caches hold what earlier leaders wrote; return which versions that are."""
+    ) -> _CaughtUp:
+        """Wait until the caches hold what earlier leaders wrote.
+
+        A cache that is behind may be further in another replica. A list that the server refuses is
+        refused to all of them, so it must not end the term.
+
+        Raises:
+            InformerError: a cache did not catch up in time.
+        """
         failures: list[InformerError] = []
         reached: dict[str, str] = {}
+        refused: dict[SharedInformer[Any], APIStatusError] = {}
 
         async def one(informer: SharedInformer[Any], resource: str, version: str) -> None:
             """Wait for one cache."""
@@ -330,6 +376,8 @@ class ElectedControllers(Startable):
                     resource_version=version,
                     timeout_seconds=_BARRIER_TIMEOUT_SECONDS,
                 )
+            except APIStatusError as error:
+                refused[informer] = error
             except InformerError as error:
                 error.add_note(
                     "a term begins when the caches hold what earlier leaders wrote; they had"
@@ -347,7 +395,8 @@ class ElectedControllers(Startable):
                     waiting.start_soon(one, informer, resource, version)
         if failures:
             raise failures[0]
-        return reached
+        unknown = {str(informer.scope.resource) for informer in refused}
+        return _CaughtUp({one: at for one, at in reached.items() if one not in unknown}, refused)
 
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
@@ -366,6 +415,15 @@ class ElectedControllers(Startable):
         if group is not None:
             return group.status()
         return ControllerGroupStatus(controllers=(), watchdog=Watchdog().statistics(), abandoned=())
+
+
+class _CaughtUp(NamedTuple):
+    """What is known of caches at the beginning of a term."""
+
+    reached: dict[str, str]
+    """By resource, a version at which they hold what earlier leaders wrote."""
+    refused: dict[SharedInformer[Any], APIStatusError]
+    """Those of which the server refuses lists, so that nobody knows what they lack."""
 
 
 def _durations_of(

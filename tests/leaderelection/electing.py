@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyinformer.client.cluster import Cluster, WriteOptions
-from pyinformer.errors import ForbiddenError, TransportError
+from pyinformer.errors import ForbiddenError, ServerError, TransportError
 from pyinformer.leaderelection import LeaderElector, Term
 from tests.waiting import pause
 
@@ -72,6 +72,8 @@ class Line:
         self.is_forbidden = False
         self.watch_is_forbidden = False
         self.list_is_forbidden = False
+        self.refused_lists = ""
+        """The resource whose lists get 503."""
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
         self.holds_new = False
@@ -130,6 +132,8 @@ class Line:
         verb = "watch" if options.get("watch") else "list"
         if self.is_down or (self.watch_is_forbidden if verb == "watch" else self.list_is_forbidden):
             return self._refused(verb, path)
+        if verb == "list" and path.rpartition("/")[2] == self.refused_lists:
+            return self._unavailable(path)
         now = asyncio.get_running_loop().time()
         self.calls.append((now, verb.upper(), path))
         return self._followed(path, query, options)
@@ -156,6 +160,11 @@ class Line:
         if self.is_down:
             raise TransportError(path, "the line is down", is_unreachable=True)
         raise ForbiddenError(status=403, reason="Forbidden", request=f"{verb} {path}")
+        yield  # the type of a generator
+
+    @asynccontextmanager
+    async def _unavailable(self, path: str) -> AsyncIterator[Body]:
+        raise ServerError(status=503, reason="ServiceUnavailable", request=f"list {path}")
         yield  # the type of a generator
 
     async def aclose(self) -> None:

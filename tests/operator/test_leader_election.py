@@ -405,6 +405,58 @@ def test_caches_that_are_late_for_the_barrier_timeout_end_the_operator(world: Wo
     world.run(scenario)
 
 
+class _Follower(_Replica):
+    """It reads pods, too; with `owns`, a second function owns them and so waits for them."""
+
+    def __init__(self, world: World, identity: str, *, owns: bool) -> None:
+        super().__init__(world, identity)
+        self.owners: list[str] = []
+        if owns:
+            owned = [pyinformer.operator.Owns("v1", "pods")]
+            self.app.reconcile("v1", "services", options=_OPTIONS, owns=owned)(self._own)
+        else:
+            self.app.follow("v1", "pods")
+        self.run = self.app.running(self.cluster)
+
+    async def _own(self, request: pyinformer.Request, _obj: Any, _cluster: Cluster) -> None:
+        self.owners.append(request.key)
+
+
+@pytest.mark.parametrize("owns", [False, True], ids=["only-read", "owned"])
+def test_lists_that_are_refused_hold_no_function_but_those_that_need_them(
+    world: World, caplog: pytest.LogCaptureFixture, *, owns: bool
+) -> None:
+    """The leader's node has died, and took the API server of one resource with it."""
+
+    async def scenario() -> None:
+        metadata = {"name": "s", "namespace": "default"}
+        await world.cluster.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata})
+        one, two = (_Follower(world, name, owns=owns) for name in ("one", "two"))
+        await one.run.start()
+        await until(lambda: one.reconciled)
+        async with two.run:
+            await pause(5)
+            one.line.is_down = True
+            closing = asyncio.create_task(one.run.aclose())
+            two.line.refused_lists = "pods"
+            await until(lambda: two.run.elector is not None and two.run.elector.is_leading)
+            leading_at = now()
+            await until(lambda: two.reconciled)
+            assert 10.0 <= now() - leading_at <= 16.0
+            await closing
+            waits = "services will not be called until they are answered"
+            assert (waits if owns else "so the term begins") in caplog.text
+            await pause(300)
+            assert two.leads
+            assert not two.owners
+            two.line.refused_lists = ""
+            if owns:
+                await until(lambda: two.owners == ["default/s"])
+                assert caplog.text.count("does not reconcile yet") == 1
+
+    world.run(scenario)
+
+
 async def _pass(gate: asyncio.Event | None) -> None:
     if gate is not None:
         await gate.wait()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry.metrics import get_meter_provider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import Gauge, InMemoryMetricReader, Sum
 
 import pyinformer
 from pyinformer import Controller, SharedInformer
-from pyinformer.errors import MetricConflictError
+from pyinformer.errors import InvalidArgumentError, MetricConflictError
 from pyinformer.telemetry.metrics import CATALOGUE, MetricSpec, Sample
 from pyinformer.telemetry.opentelemetry import OpenTelemetryMetrics
 from pyinformer.testing import APIServer
@@ -151,3 +152,20 @@ async def test_a_controller_of_a_real_server_is_measured(reader: Reader) -> None
                 found = reader.values("controller_runtime_reconcile_total")
                 assert found[("controller", "maps"), ("result", "success")] == 1.0
                 assert reader.values("rest_client_requests_total")
+
+
+def test_a_second_one_of_a_provider_is_refused_since_its_figures_would_be_dropped(
+    reader: Reader,
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="meter_provider: has an OpenTelemetryMetrics"):
+        OpenTelemetryMetrics(reader.provider)
+    counter = reader.metrics.counter(_ADDS, _LABELS)
+    counter.inc()
+    assert reader.values(_ADDS)
+
+
+def test_the_global_provider_is_one_however_it_is_named() -> None:
+    OpenTelemetryMetrics()
+    for again in (None, get_meter_provider()):
+        with pytest.raises(InvalidArgumentError, match="pass the first one"):
+            OpenTelemetryMetrics(again)

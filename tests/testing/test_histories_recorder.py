@@ -15,8 +15,9 @@ import pytest
 
 import pyinformer
 from pyinformer.errors import InvalidArgumentError, StaleCacheError
-from pyinformer.testing import APIServer, Token
+from pyinformer.testing import APIServer, Fault, Token
 from pyinformer.testing.histories import (
+    AuditedRecord,
     HandledRecord,
     History,
     ReadRecord,
@@ -326,6 +327,16 @@ async def test_an_audit_is_recorded(server: APIServer) -> None:
 
     assert verdict.holds, str(verdict)
     assert verdict.records["audited"] == 1
+
+
+async def test_an_audit_whose_connection_breaks_is_repeated(server: APIServer) -> None:
+    """As after a storm: the lie would stay, and the run would be blamed for it."""
+    async with followed(server) as (run, _):
+        server.faults.add(Fault(verb="list", resource="configmaps", status=500))
+        await run.recorder.audit(timeout_seconds=20)
+    verdicts = [one.verdict for one in run.history if isinstance(one, AuditedRecord)]
+
+    assert verdicts == ["inconclusive", "consistent"]
 
 
 async def test_a_write_of_a_status_is_judged(server: APIServer) -> None:

@@ -14,7 +14,12 @@ import anyio
 
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.informer._core import core_of
-from pyinformer.errors import InformerError, InvalidArgumentError, StaleCacheError
+from pyinformer.errors import (
+    APIStatusError,
+    InformerError,
+    InvalidArgumentError,
+    StaleCacheError,
+)
 from pyinformer.objects import ExponentialBackoff, VersionOrder, older
 
 if TYPE_CHECKING:
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 
 _KNOWN_VERSION_SECONDS: Final = 1.0  # nearly every event is there by then
 _LOOK_SECONDS: Final = 0.05  # a notification would cost every event a call
+_LONGEST_DELAY_SECONDS: Final = 5.0  # between two lists: nothing is reconciled meanwhile
+_REFUSED_SECONDS: Final = 10.0  # a server that starts again answers lists within it
 
 
 async def catch_up(
@@ -43,6 +50,7 @@ async def catch_up(
         versions of two objects do not compare.
 
     Raises:
+        APIStatusError: the server has refused every list for ten seconds: what it has is not known.
         StaleCacheError: the cache did not catch up in time.
         LifecycleError: the informer was not started, or was closed.
 
@@ -52,15 +60,21 @@ async def catch_up(
     if resource_version and await _reaches(informer, resource_version):
         return resource_version
     last_error = ""
-    backoff = ExponentialBackoff(rng=random.Random())
+    refused_at: float | None = None
+    backoff = ExponentialBackoff(max_seconds=_LONGEST_DELAY_SECONDS, rng=random.Random())
     with anyio.move_on_after(timeout_seconds):
         while True:
             try:
                 caches = core_of(informer).caches.all
                 for cache in caches:
                     await _catch_up(cache)
-            except InformerError as error:
+            except APIStatusError as error:
                 last_error = str(error)
+                refused_at = loop_time() if refused_at is None else refused_at
+                if loop_time() - refused_at >= _REFUSED_SECONDS:
+                    raise
+            except InformerError as error:
+                last_error, refused_at = str(error), None
             else:
                 return _furthest(caches)
             await anyio.sleep(backoff.next(loop_time()))
@@ -99,7 +113,9 @@ async def _catch_up(cache: NamespaceCache[Any]) -> None:
     if reflector.version_order is not VersionOrder.GLOBAL:
         begun = reflector.loads_begun  # one under way may have been answered before the writes
         reflector.request_relist("the cache has to catch up with the server")
-        while reflector.last_complete_load <= begun:  # noqa: ASYNC110 - as below
+        while reflector.last_complete_load <= begun:
+            if isinstance(reflector.last_error, APIStatusError):
+                raise reflector.last_error
             await anyio.sleep(_LOOK_SECONDS)
         return
     listed: dict[str, tuple[str, str]] = {}

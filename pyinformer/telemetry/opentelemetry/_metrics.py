@@ -6,13 +6,15 @@ To record a value costs what it costs with the registry: a hundredth of OpenTele
 from __future__ import annotations
 
 from functools import partial
-from threading import RLock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Final, final
+from weakref import WeakSet
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from pyinformer._runtime.loggers import get_logger
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.telemetry._exposition_format import histogram_samples
 from pyinformer.telemetry.metrics import (
     CATALOGUE,
@@ -28,7 +30,15 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+
+class _Global:
+    """Stands for OpenTelemetry's global provider."""
+
+
 _PARTS: Final = ("_bucket", "_count", "_sum")
+_GLOBAL: Final = _Global()
+_claiming: Final = Lock()
+_claimed: Final = WeakSet[object]()  # for good: a provider keeps its callbacks
 
 
 @final
@@ -46,6 +56,8 @@ class OpenTelemetryMetrics(MetricsRegistry):
 
     Raises:
         MetricConflictError: the specs have a metric of pyinformer's names.
+        InvalidArgumentError: the provider has one already. OpenTelemetry would drop, without a
+            word, all figures of a second one: give each operator, cluster and factory the same.
     """
 
     def __init__(
@@ -53,6 +65,7 @@ class OpenTelemetryMetrics(MetricsRegistry):
     ) -> None:
         own = tuple(specs)
         super().__init__(own)
+        _claim(meter_provider)
         self._collection = _Collection(self)
         meter = metrics.get_meter(SCOPE, scope_version(), meter_provider, SCHEMA_URL)
         for spec in (*CATALOGUE.values(), *own):
@@ -65,6 +78,26 @@ class OpenTelemetryMetrics(MetricsRegistry):
                 }[spec.type]
                 observe = partial(self._collection.observe, name)
                 create(name, callbacks=[observe], description=spec.help)
+
+
+def _claim(chosen: MeterProvider | None) -> None:
+    """Take a provider for one registry.
+
+    The global one is a placeholder before the program sets it: both are the same.
+
+    Raises:
+        InvalidArgumentError: it is taken.
+    """
+    current = metrics.get_meter_provider()
+    key: object = _GLOBAL if chosen is None or chosen is current else chosen
+    with _claiming:
+        if key in _claimed:
+            reason = (
+                "has an OpenTelemetryMetrics already, and would drop the figures of a second one:"
+                " pass the first one to each operator, cluster and factory"
+            )
+            raise InvalidArgumentError("meter_provider", reason)
+        _claimed.add(key)
 
 
 @final

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 import anyio
 from anyio import to_thread
 
-from pyinformer._runtime.tasks import Host, Startable, is_asynchronous
+from pyinformer._runtime.tasks import Host, Startable, is_asynchronous, loop_time
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import check_seconds, object_key
 from pyinformer.testing.histories._digests import status_digests
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyinformer.objects import JSONObject, KubeObject
 
 _INTERVAL_SECONDS: Final = 0.25
+_AGAIN_SECONDS: Final = 1.0  # after an audit that was inconclusive
 _LOOK_SECONDS: Final = 0.05
 _DONE: Final = "done"
 
@@ -313,7 +314,13 @@ class Recorder(Startable):
         )
 
     async def audit(self, *, timeout_seconds: float = 60.0) -> None:
-        """Audit every informer once, as a program does that suspects its server.
+        """Audit every informer, as a program does that suspects its server.
+
+        An audit that is inconclusive, for example since its connection broke, is repeated: after a
+        lie only one that finds the cache consistent, or has it repaired, proves anything.
+
+        Args:
+            timeout_seconds: how long each informer's audits may take.
 
         Raises:
             LifecycleError: one of them does not run.
@@ -322,8 +329,13 @@ class Recorder(Startable):
             Safe.
         """
         for follower in tuple(self._followers.values()):
-            await follower.informer.audit(timeout_seconds=timeout_seconds)
-            follower.sample()
+            deadline = loop_time() + timeout_seconds
+            while (left := deadline - loop_time()) > 0:
+                report = await follower.informer.audit(timeout_seconds=left)
+                follower.sample()
+                if report.verdict != "inconclusive" or report.repair == "demanded":
+                    break
+                await anyio.sleep(_AGAIN_SECONDS)
 
     async def rest(self, truth: CatchesUp | None = None, *, timeout_seconds: float = 100.0) -> None:
         """Wait until everything shows the truth, and record every view, however they are then.
