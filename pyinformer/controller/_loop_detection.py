@@ -220,7 +220,8 @@ class LoopDetector:
         self._hot_loops += 1
         _log.warning(
             "controller %s: %s was reconciled %d times in %g s, while its inputs changed %d times;"
-            " it may wake itself, and is slowed to once in %g s; reasons: %s",
+            " it may wake itself, or really have so many changes, and is slowed to once in %g s;"
+            " reasons: %s",
             self.name,
             request_text(found.request_id),
             found.starts,

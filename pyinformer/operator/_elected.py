@@ -220,7 +220,7 @@ class ElectedControllers(Startable):
         """Wait until the caches of one function hold what earlier leaders wrote.
 
         Raises:
-            InformerError: of a cache that does not, or of which nobody knows.
+            InformerError: of a cache that does not, or whose lists the server refuses.
         """
         found = await self._catch_up(term.written(), self._builder.informers_of(each))
         for error in found.refused.values():
@@ -423,7 +423,7 @@ class _CaughtUp(NamedTuple):
     reached: dict[str, str]
     """By resource, a version at which they hold what earlier leaders wrote."""
     refused: dict[SharedInformer[Any], APIStatusError]
-    """Those of which the server refuses lists, so that nobody knows what they lack."""
+    """Those whose lists the server refuses, so that what they lack is unknown."""
 
 
 def _durations_of(

@@ -23,7 +23,7 @@ from pyinformer.errors import (
 from pyinformer.objects import ExponentialBackoff, VersionOrder, older
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyinformer.cache.informer._namespace_cache import NamespaceCache
     from pyinformer.cache.informer._shared_informer import SharedInformer
@@ -43,7 +43,8 @@ async def catch_up(
         informer: the informer; it runs.
         resource_version: the newest write that matters, if it is known; then nothing is listed if
             the cache reaches it soon.
-        timeout_seconds: how long to wait.
+        timeout_seconds: how long to wait for the server's next answer, or for the cache. A list
+            of many objects may take longer in all, while parts of it arrive.
 
     Returns:
         A version at which any cache of these objects has everything that was waited for; empty if
@@ -62,12 +63,17 @@ async def catch_up(
     last_error = ""
     refused_at: float | None = None
     backoff = ExponentialBackoff(max_seconds=_LONGEST_DELAY_SECONDS, rng=random.Random())
-    with anyio.move_on_after(timeout_seconds):
+    with anyio.move_on_after(timeout_seconds) as scope:
+
+        def go_on() -> None:
+            """Wait for as long again: something arrives."""
+            scope.deadline = loop_time() + timeout_seconds
+
         while True:
             try:
                 caches = core_of(informer).caches.all
                 for cache in caches:
-                    await _catch_up(cache)
+                    await _catch_up(cache, go_on)
             except APIStatusError as error:
                 last_error = str(error)
                 refused_at = loop_time() if refused_at is None else refused_at
@@ -107,8 +113,13 @@ def _furthest(caches: Iterable[NamespaceCache[Any]]) -> str:
     return furthest
 
 
-async def _catch_up(cache: NamespaceCache[Any]) -> None:
-    """Wait until the cache of one namespace holds what the server has now."""
+async def _catch_up(cache: NamespaceCache[Any], go_on: Callable[[], None]) -> None:
+    """Wait until the cache of one namespace holds what the server has now.
+
+    Args:
+        cache: the cache.
+        go_on: called for each object that is listed.
+    """
     reflector = cache.reflector
     if reflector.version_order is not VersionOrder.GLOBAL:
         begun = reflector.loads_begun  # one under way may have been answered before the writes
@@ -116,6 +127,8 @@ async def _catch_up(cache: NamespaceCache[Any]) -> None:
         while reflector.last_complete_load <= begun:
             if isinstance(reflector.last_error, APIStatusError):
                 raise reflector.last_error
+            if reflector.is_loading:
+                go_on()
             await anyio.sleep(_LOOK_SECONDS)
         return
     listed: dict[str, tuple[str, str]] = {}
@@ -123,6 +136,7 @@ async def _catch_up(cache: NamespaceCache[Any]) -> None:
     def take(key: str, uid: str, resource_version: str) -> None:
         """Keep one identity."""
         listed[key] = uid, resource_version
+        go_on()
 
     position = await cache.auditor.read_identities(take)
     outdated = {

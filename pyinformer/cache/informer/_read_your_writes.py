@@ -7,6 +7,7 @@ two epochs do not compare.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.cache.informer._barrier import Barrier, WriteTarget
@@ -65,6 +66,7 @@ class Freshness(Generic[V]):
             lambda: self.shown_position,
             order=self._order,
             now=lambda: context.lifecycle.now(),  # noqa: PLW0108 - it is replaced at the start
+            later=self._later,
             was_deleted=self._was_deleted,
             on_missed_state=self._on_missed_state,
             selective=scope.is_selective,
@@ -89,6 +91,14 @@ class Freshness(Generic[V]):
 
     def _order(self) -> VersionOrder:
         return self._reflector.version_order
+
+    def _later(self, seconds: float, function: Callable[[], None]) -> None:
+        def call() -> None:
+            """Change nothing of a closed cache, which stays as it is."""
+            if not self._end:
+                function()
+
+        asyncio.get_running_loop().call_later(seconds, call)
 
     def _was_deleted(self, key: str, uid: str) -> bool:
         return self._reflector.has_tombstone(key, uid)

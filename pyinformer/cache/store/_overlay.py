@@ -37,6 +37,7 @@ _MAX_ENTRIES = 10_000  # a watch that stalls for minutes under hundreds of write
 _SWEEP_AT_LEAST = 64
 _CONFIRMATIONS = 3  # bookmarks or lists that an entry outlives when nothing else decides on it
 _MOST_SEEN = 4_096  # versions: a response is handled within moments of its event
+_EARLY_SECONDS = 0.01  # an event loop's timers fire a little early
 _DOUBT_SECONDS = 10.0  # a watch that is behind brings the write soon after what came before it
 
 
@@ -157,6 +158,8 @@ class Overlay(Generic[V]):
             an entry ends with an event of its own object, ten seconds after one that does not show
             the write, or after two complete lists.
         now: the event loop's clock.
+        later: calls a function on the loop after so many seconds; only needed unless all versions
+            compare.
         was_deleted: returns whether the deletion of an object, by key and uid, is in the store.
         on_missed_state: called with a state that readers saw and the one that they see now, if no
             event reports that change: an object that this process created and another client
@@ -174,6 +177,7 @@ class Overlay(Generic[V]):
         *,
         order: Callable[[], VersionOrder] = lambda: VersionOrder.GLOBAL,
         now: Callable[[], float] = float,
+        later: Callable[[float, Callable[[], None]], object] = lambda _seconds, _function: None,
         was_deleted: Callable[[str, str], bool] = lambda _key, _uid: False,
         on_missed_state: Callable[
             [KubeObject[V], KubeObject[V] | None], None
@@ -189,6 +193,8 @@ class Overlay(Generic[V]):
         self._order_now = order
         self._order = VersionOrder.GLOBAL
         self._now = now
+        self._later = later
+        self._listed_at = -math.inf  # when a complete list was applied
         self.seen: dict[tuple[str, str], float] = {}
         """When the store took the newest versions, by uid, unless versions of two objects compare;
         never empty then, so that every change is observed."""
@@ -217,7 +223,7 @@ class Overlay(Generic[V]):
             return
         known, stored = self.entries.get(key), self._get(key)
         seen_at = self.seen.get((entry.uid, entry.version), -math.inf)
-        if self._now() - seen_at < _DOUBT_SECONDS:  # a version that is a hash may come again
+        if self._is_recent(seen_at):  # a version that is a hash may come again
             self._ignored += 1  # and an event has reported it
         elif self._is_known(key, entry, known, stored):
             self._ignored += 1
@@ -302,6 +308,8 @@ class Overlay(Generic[V]):
         known = entries.get(key)
         entries[key] = entry  # in the place of an older one: no reader may miss both
         self._doubted.pop(key, None)
+        if entry.order is not VersionOrder.GLOBAL and self._is_recent(self._listed_at):
+            self._doubt(key)  # the list may have shown already what came after the write
         if known is not None:
             self._superseded(known, entry.object if isinstance(entry, UnconfirmedWrite) else None)
         position = self._position()
@@ -333,15 +341,17 @@ class Overlay(Generic[V]):
         entry = self.entries.get(key)
         if entry is None:
             return
-        is_end = may_still_exist = is_of_it = False
+        is_end = may_still_exist = is_doubtful = False
         if isinstance(event, Deleted):
             meta = event.last_known.metadata
             is_end, may_still_exist = True, event.may_still_exist
         else:
             meta = (event.new if isinstance(event, Updated) else event.object).metadata
         if isinstance(entry, UnconfirmedWrite):
-            is_of_it = meta.uid == entry.uid and entry.order is not VersionOrder.GLOBAL
+            is_ordered = entry.order is VersionOrder.GLOBAL
+            is_of_it = meta.uid == entry.uid and not is_ordered
             is_over = entry.is_reached_by(meta) or (is_end and is_of_it)
+            is_doubtful = not is_ordered and (is_of_it or not is_end)
         elif meta.uid == entry.uid:
             # What only left the selector came back, if a later state of it is known.
             is_over = is_end and not (may_still_exist and older(meta.resource_version, entry.floor))
@@ -351,8 +361,8 @@ class Overlay(Generic[V]):
             is_over = bool(entry.floor) and older(entry.floor, meta.resource_version)
         if is_over:
             self._end(key, entry)
-        elif is_of_it:
-            self._doubted.setdefault(key, self._now())
+        elif is_doubtful:  # of what came before it, or of a successor
+            self._doubt(key)
 
     def _record(self, event: Event[V]) -> None:
         """Remember versions, so that a response that comes after its event is recognized."""
@@ -369,8 +379,18 @@ class Overlay(Generic[V]):
 
     def learn_order(self) -> None:
         """Find out which versions compare; called after each complete list."""
+        self._listed_at = self._now()
         if self._use_order() is not VersionOrder.GLOBAL and not self.seen:
             self.seen["", ""] = -math.inf
+
+    def _is_recent(self, at: float) -> bool:
+        return self._now() - at < _DOUBT_SECONDS
+
+    def _doubt(self, key: str) -> None:
+        """End a write soon, unless its event comes; also if nothing else happens any more."""
+        if key not in self._doubted:
+            self._doubted[key] = self._now()
+            self._later(_DOUBT_SECONDS, self._end_doubted)
 
     def _end_doubted(self) -> None:
         """End the writes whose own event should have come by now.
@@ -381,7 +401,7 @@ class Overlay(Generic[V]):
         until = self._now() - _DOUBT_SECONDS
         for key, since in list(self._doubted.items()):
             entry = self.entries.get(key)
-            if entry is not None and since > until:
+            if entry is not None and since > until + _EARLY_SECONDS:
                 continue
             del self._doubted[key]
             if isinstance(entry, UnconfirmedWrite):
@@ -407,7 +427,7 @@ class Overlay(Generic[V]):
                 left = min(left, 1)  # only the first list can have begun before the write
                 stored = self._get(key)
                 if stored is not None and stored.metadata.uid == entry.uid:
-                    self._doubted.setdefault(key, self._now())  # then its event follows soon
+                    self._doubt(key)  # then its event follows soon
             if left == 0:
                 self._give_up(key)
             else:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+import pyinformer
 from pyinformer.cache.informer import SharedInformer, SharedInformerFactory, catch_up, core_of
 from pyinformer.cache.reflector import ReflectorOptions
 from pyinformer.errors import StaleCacheError
-from pyinformer.testing import World
+from pyinformer.testing import APIServer, Fault, World
 from tests.leaderelection.electing import Line
 from tests.waiting import pause
 
@@ -124,6 +125,23 @@ def test_a_cache_that_does_not_catch_up_in_time_is_an_error(world: World) -> Non
         await informer.aclose()
 
     world.run(scenario)
+
+
+async def test_a_list_may_take_longer_in_all_while_its_pages_arrive(apiserver: APIServer) -> None:
+    """A cache of many objects, or a slow server, would never catch up else."""
+    for number in range(10):
+        apiserver.create(_map(f"m{number}"))
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster, options=ReflectorOptions(page_size=2)) as factory,
+    ):
+        informer = factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        apiserver.clear_requests()
+        apiserver.faults.add(Fault(verb="list", delay_seconds=1.0, times=None))
+        await catch_up(informer, timeout_seconds=3)
+        assert sum(one.verb == "list" for one in apiserver.requests) >= 5
 
 
 def test_without_an_order_a_list_that_was_sent_before_proves_nothing(world: World) -> None:

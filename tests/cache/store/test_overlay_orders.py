@@ -5,13 +5,16 @@ Each object counts its own versions here, or has versions that only equal each o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pyinformer.cache.store import Indexer, Lister, Overlay
 from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated, VersionOrder
 from tests.cache.store.written import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 A = "default/a"
 
@@ -25,6 +28,7 @@ class Cache:
         self.order = order
         self.position = "900"
         self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
         self.buried: set[tuple[str, str]] = set()
         self.store: Indexer[Any] = Indexer()
         self.overlay: Overlay[Any] = Overlay(
@@ -32,12 +36,21 @@ class Cache:
             lambda: self.position,
             order=lambda: self.order,
             now=lambda: self.now,
+            later=lambda seconds, call: self.timers.append((self.now + seconds, call)),
             was_deleted=lambda key, uid: (key, uid) in self.buried,
             selective=selective,
         )
         self.lister: Lister[Any] = Lister(self.store, resource="pods", written=self.overlay.entries)
         for obj in stored:
             self.store.apply_nowait(Added(obj))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass in which nothing arrives."""
+        self.now += seconds
+        due = [call for at, call in self.timers if at <= self.now]
+        self.timers = [one for one in self.timers if one[0] > self.now]
+        for call in due:
+            call()
 
     def hear(self, event: Event[Any]) -> None:
         """Take an event as the sink and the guard do."""
@@ -274,6 +287,45 @@ def test_an_own_write_that_two_lists_lack_is_no_longer_shown(order: VersionOrder
     cache.list()
     assert cache.shown == ""
     assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_a_response_after_a_list_that_lacks_the_object_is_shown_for_ten_seconds(
+    order: VersionOrder,
+) -> None:
+    """Another client has deleted it: no event will ever tell of it, and nothing else may come."""
+    cache = Cache(order, record(A, "1", 4))
+    cache.list()
+    cache.wait(1.5)
+    cache.overlay.put(record(A, "1", 5))  # or the watch will bring what the list could not have
+    assert cache.shown == "1@5"
+    cache.wait(10.0)
+    assert cache.shown == ""
+    assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_an_object_that_left_the_selector_does_not_hide_its_successor_for_good(
+    order: VersionOrder,
+) -> None:
+    cache = Cache(order, record(A, "1", 4), selective=True)
+    cache.overlay.put_unselected(A, "1", "5")
+    cache.list(record(A, "2", 1))
+    cache.wait(1.0)
+    _updated(cache, "2", 2)
+    cache.wait(10.0)
+    assert cache.shown == "2@2"
+
+
+@UNORDERED
+def test_events_of_another_object_end_a_write_after_ten_seconds(order: VersionOrder) -> None:
+    """Of what had the name before, if the watch is behind; or of what has it now."""
+    cache = Cache(order, record(A, "1", 4))
+    cache.overlay.put(record(A, "2", 5))
+    _updated(cache, "3", 1)
+    assert cache.shown == "2@5"
+    cache.wait(10.0)
+    assert cache.shown == "3@1"
 
 
 @UNORDERED
