@@ -63,9 +63,9 @@ _HEAD: Final = """# Every metric
 `make options` writes this page from `pyinformer.telemetry.CATALOGUE`; a test holds that it is
 current. [How to use them](../howto/metrics.md).
 
-Names and labels never depend on objects, keys or messages. A name has at most 1,000 series, and a
-queue 25 values of `priority`; what is beyond is one series whose label values are `other`. The
-series of an informer, a controller or a cluster end with it.
+Names and labels never depend on objects, keys or messages. A name of these has at
+most 100,000 series, and a queue 25 values of `priority`; what is beyond is one series whose label
+values are `other`. The series of an informer, a controller or a cluster end with it.
 """
 
 

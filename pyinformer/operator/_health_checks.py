@@ -6,6 +6,7 @@ There are findings for two questions: would a restart help (alive?), and are the
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -194,7 +195,8 @@ def _unready_informer(informer: InformerStatus, options: HealthOptions) -> Itera
 
 def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator[Finding]:
     name, age = informer.informer, informer.age_seconds
-    limit = max(_WEDGED_SECONDS, options.stale_seconds or 0.0)
+    stale_seconds = math.inf if options.stale_seconds is None else options.stale_seconds
+    limit = max(_WEDGED_SECONDS, stale_seconds)
     if informer.crash is not None:
         yield Finding(f"crash {name}", str(informer))
     elif informer.state is not ReflectorState.WATCHING or age is None:

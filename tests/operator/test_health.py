@@ -166,6 +166,7 @@ def test_a_program_whose_caches_may_be_older_than_15_minutes_is_alive_for_as_lon
     assert Health(told, options=options).live().is_ok
     told.now = replace(informer, age_seconds=1001.0)
     assert not Health(told, options=options).live().is_ok
+    assert Health(told, options=HealthOptions(stale_seconds=None)).live().is_ok
 
 
 def test_an_age_that_nothing_can_prove_counts_for_no_probe_while_its_watch_is_open(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -98,12 +99,12 @@ def test_a_histogram_has_the_series_and_names_of_prometheus(reader: Reader) -> N
     assert not counts.is_monotonic, "exporters would append _total to its name"
 
 
-def test_the_series_of_a_closed_scope_vanish(reader: Reader) -> None:
+def test_the_gauges_of_a_closed_scope_vanish(reader: Reader) -> None:
     scope = reader.metrics.scope()
-    scope.counter(_ADDS, _LABELS).inc()
-    assert reader.values(_ADDS)
+    scope.gauge("app_level", {}).set(1.0)
+    assert reader.values("app_level")
     scope.close()
-    assert not reader.values(_ADDS)
+    assert not reader.values("app_level")
 
 
 def test_a_source_is_read_once_in_a_collection(reader: Reader) -> None:
@@ -169,3 +170,26 @@ def test_the_global_provider_is_one_however_it_is_named() -> None:
     for again in (None, get_meter_provider()):
         with pytest.raises(InvalidArgumentError, match="pass the first one"):
             OpenTelemetryMetrics(again)
+
+
+def test_counters_of_what_is_closed_and_opened_again_do_not_fall(reader: Reader) -> None:
+    """As of a leader's controllers, whose names are the same in its next term."""
+    totals = []
+    for made in (10, 4):
+        scope = reader.metrics.scope()
+        scope.counter(_ADDS, _LABELS).inc(made)
+        scope.add_source(partial(_writes, made))
+        totals.append((_only(reader, _ADDS), _only(reader, "controller_writes_total")))
+        scope.close()
+        totals.append((_only(reader, _ADDS), _only(reader, "controller_writes_total")))
+
+    assert totals == [(10, 10), (10, 10), (14, 14), (14, 14)]
+
+
+def _writes(number: int) -> list[Sample]:
+    return [Sample("controller_writes_total", {"controller": "c"}, number)]
+
+
+def _only(reader: Reader, name: str) -> object:
+    (value,) = reader.values(name).values()
+    return value

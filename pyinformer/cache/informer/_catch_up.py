@@ -69,11 +69,11 @@ async def catch_up(
             """Wait for as long again: something arrives."""
             scope.deadline = loop_time() + timeout_seconds
 
+        done: set[NamespaceCache[Any]] = set()  # what they had reached they never lose
         while True:
             try:
                 caches = core_of(informer).caches.all
-                for cache in caches:
-                    await _catch_up(cache, go_on)
+                await _catch_up_all([one for one in caches if one not in done], done, go_on)
             except APIStatusError as error:
                 last_error = str(error)
                 refused_at = loop_time() if refused_at is None else refused_at
@@ -111,6 +111,35 @@ def _furthest(caches: Iterable[NamespaceCache[Any]]) -> str:
         if not furthest or older(furthest, cache.freshness.position):
             furthest = cache.freshness.position
     return furthest
+
+
+async def _catch_up_all(
+    caches: Iterable[NamespaceCache[Any]],
+    done: set[NamespaceCache[Any]],
+    go_on: Callable[[], None],
+) -> None:
+    """Wait for the caches of several namespaces, as many at a time as may list; note each.
+
+    Raises:
+        InformerError: of the first that failed, when all have ended.
+    """
+    failures: list[InformerError] = []
+
+    async def one(cache: NamespaceCache[Any]) -> None:
+        """Wait for one."""
+        try:
+            await _catch_up(cache, go_on)
+        except InformerError as error:
+            failures.append(error)
+        else:
+            done.add(cache)
+            go_on()
+
+    async with anyio.create_task_group() as group:
+        for cache in caches:
+            group.start_soon(one, cache)
+    if failures:
+        raise failures[0]
 
 
 async def _catch_up(cache: NamespaceCache[Any], go_on: Callable[[], None]) -> None:

@@ -7,12 +7,14 @@ nothing.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 from msgspec import Struct, ValidationError
 
 from pyinformer._runtime.tasks import TimeBudget, loop_time, spread
+from pyinformer.cache.reflector import past_throttling
 from pyinformer.client.transport import LIST_TOTAL_SECONDS, ListMetadata, ListSplitter, Paging
 from pyinformer.errors import InvalidObjectError, ProtocolError
 from pyinformer.objects import Identity, decoder_of, identity_in, object_key
@@ -82,7 +84,7 @@ class Identities:
         token = ""
         paging = Paging(self._what, LIST_TOTAL_SECONDS, loop_time())
         while True:
-            page = await self._page(position, token, paging)
+            page = await past_throttling(partial(self._page, position, token, paging))
             position = position or page.resource_version
             if page.resource_version != position:
                 found = page.resource_version[:40]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
@@ -27,6 +28,7 @@ from pyinformer.cache.recording import (
     FORMAT_VERSION,
     Header,
     Mask,
+    RecordedMassDelete,
     RecordedOptions,
     Recorder,
     RecordingStatistics,
@@ -180,7 +182,7 @@ class Recording:
 
 
 def _recorded(options: ReflectorOptions) -> RecordedOptions:
-    silence = options.silence_seconds
+    silence, confirmed = options.silence_seconds, options.mass_delete
     return RecordedOptions(
         use_watch_list=options.use_watch_list,
         page_size=options.page_size,
@@ -189,6 +191,7 @@ def _recorded(options: ReflectorOptions) -> RecordedOptions:
         silence_seconds=None if silence == math.inf else silence,
         order=options.order,
         poll_seconds=options.poll_seconds,
+        mass_delete=None if confirmed is None else RecordedMassDelete(**asdict(confirmed)),
     )
 
 

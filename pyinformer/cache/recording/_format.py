@@ -27,6 +27,15 @@ End = Literal["ended", "closed", "failed", "gap"]
 
 
 @final
+class RecordedMassDelete(Struct, frozen=True, kw_only=True):
+    """Which lists a second list confirms, as `MassDeletePolicy`."""
+
+    share: float = 0.5
+    at_least: int = 100
+    everything: bool = True
+
+
+@final
 class RecordedOptions(Struct, frozen=True, kw_only=True):
     """The options of a reflector that decide which requests it sends."""
 
@@ -38,6 +47,8 @@ class RecordedOptions(Struct, frozen=True, kw_only=True):
     """None if streams are never replaced."""
     order: Literal["auto", "global", "per_object", "opaque"] = "auto"
     poll_seconds: float = 30.0
+    mass_delete: RecordedMassDelete | None = RecordedMassDelete()
+    """None if no list is confirmed."""
 
 
 @final

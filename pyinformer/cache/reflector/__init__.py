@@ -16,6 +16,7 @@ from pyinformer.cache.reflector._request_budget import (
 from pyinformer.cache.reflector._sink import Sink
 from pyinformer.cache.reflector._snapshot import Snapshot
 from pyinformer.cache.reflector._tap import ReflectorTap
+from pyinformer.cache.reflector._throttled_pages import past_throttling
 from pyinformer.cache.reflector._watch_loop import Liveness
 from pyinformer.cache.reflector.guard import Counts, Guard, GuardStatistics
 from pyinformer.cache.reflector.lineage import Lineage, LineageStatus, LiveIdentity, read_live
@@ -48,5 +49,6 @@ __all__ = [
     "StaleObject",
     "StreamBroken",
     "WatchListMemory",
+    "past_throttling",
     "read_live",
 ]

@@ -9,6 +9,7 @@ confirms or replaces it.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, final
 
@@ -25,6 +26,7 @@ from pyinformer.cache.reflector._mass_delete import MANY, is_mass_delete
 from pyinformer.cache.reflector._object_kind import kind_of, served_kind_of, wrong_kind_of
 from pyinformer.cache.reflector._sink import keys_of
 from pyinformer.cache.reflector._snapshot import Snapshot
+from pyinformer.cache.reflector._throttled_pages import past_throttling
 from pyinformer.cache.reflector.machine.steps import (
     ListBehindError,
     ListWithoutVersionError,
@@ -184,7 +186,10 @@ class Loader(Generic[V]):
             if paging.repeats(token):
                 reason = "a page is followed by itself, or by one before it"
                 raise PagesInconsistentError(f"list {self._codec.resource}", reason)
-            page = await self._read_page(snapshot, paging, limit, token, own_seconds)
+            # The first page is the machine's to repeat: nothing is lost with it.
+            page = await past_throttling(
+                partial(self._read_page, snapshot, paging, limit, token, own_seconds)
+            )
             if page.resource_version != first:
                 reason = f"its pages are at {first[:40]} and at {page.resource_version[:40]}"
                 raise PagesInconsistentError(f"list {self._codec.resource}", reason)

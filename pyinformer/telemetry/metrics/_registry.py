@@ -39,6 +39,9 @@ from pyinformer.telemetry.metrics._protocol import (
 from pyinformer.telemetry.metrics._spec import MetricSpec, MetricType, scraped_names
 
 MOST_SERIES: Final = 1_000  # of one name; a scrape stays small, whatever a label's values are
+# Of pyinformer's own metrics, whose labels are names that the program gives: up to eleven series of
+# a name for each of thousands of informers.
+MOST_OWN_SERIES: Final = 100_000
 MOST_PRIORITIES: Final = 25  # of one queue, as controller-runtime's
 OTHER: Final = "other"
 
@@ -175,17 +178,19 @@ _CELLS: Final[Mapping[MetricType, type[_CounterCell | _GaugeCell | _HistogramCel
 class _SeriesTable(Generic[_V]):
     """A table of the series of one metric by their label values, within the limits."""
 
-    __slots__ = ("_priorities", "_priority_at", "values")
+    __slots__ = ("_most", "_priorities", "_priority_at", "values")
 
-    def __init__(self, labels: tuple[str, ...]) -> None:
+    def __init__(self, spec: MetricSpec) -> None:
+        labels = spec.labels
+        self._most = MOST_OWN_SERIES if spec.name in CATALOGUE else MOST_SERIES
         self._priority_at = labels.index("priority") if "priority" in labels else -1
         self._priorities: Counts[_Key] = Counts()
         self.values: dict[_Key, _V] = {}
 
     @classmethod
-    def of(cls, labels: tuple[str, ...], values: Iterable[tuple[_Key, _V]]) -> Self:
+    def of(cls, spec: MetricSpec, values: Iterable[tuple[_Key, _V]]) -> Self:
         """Return a table that has these series."""
-        table = cls(labels)
+        table = cls(spec)
         for key, value in values:
             table.put(key, value)
         return table
@@ -197,14 +202,14 @@ class _SeriesTable(Generic[_V]):
         at = self._priority_at
         if at >= 0 and self._priorities[_without(key, at)] >= MOST_PRIORITIES:
             key = (*key[:at], OTHER, *key[at + 1 :])
-        if key not in self.values and len(self.values) >= MOST_SERIES:
+        if key not in self.values and len(self.values) >= self._most:
             return (OTHER,) * len(key)
         return key
 
     @property
     def may_fold(self) -> bool:
         """Whether a new series may have to be folded."""
-        return self._priority_at >= 0 or len(self.values) >= MOST_SERIES
+        return self._priority_at >= 0 or len(self.values) >= self._most
 
     def put(self, key: _Key, value: _V) -> None:
         """Add an admitted series, or replace its value."""
@@ -258,7 +263,7 @@ class _Family:
         self.least = 0.0 if self.is_counter else -_INFINITY
         self.most = sys.float_info.max if self.is_counter else _INFINITY
         self._values_of = _values_of(spec.labels)
-        self.cells: _SeriesTable[_Cell] = _SeriesTable(spec.labels)
+        self.cells: _SeriesTable[_Cell] = _SeriesTable(spec)
         self.dropped = 0
         self.folded = 0
 
@@ -283,7 +288,7 @@ class _Family:
                     "metric %s has too many series (at most %d, and %d priorities): further ones"
                     " are folded into label values %r; label values must not come from objects",
                     self.spec.name,
-                    MOST_SERIES,
+                    MOST_OWN_SERIES if self.spec.name in CATALOGUE else MOST_SERIES,
                     MOST_PRIORITIES,
                     OTHER,
                 )
@@ -316,9 +321,16 @@ class _Source:
 
 @final
 class _Tables:
-    """All metrics of a registry. One lock guards which series exist, none guards their values."""
+    """All metrics of a registry. One lock guards which series exist, none guards their values.
 
-    def __init__(self, specs: Iterable[MetricSpec]) -> None:
+    Args:
+        specs: of the program's own metrics.
+        keeps_totals: counters and histograms of scopes that are closed remain.
+    """
+
+    def __init__(self, specs: Iterable[MetricSpec], *, keeps_totals: bool) -> None:
+        self._keeps_totals = keeps_totals
+        self._ended: _Figures = {}
         self._specs: dict[str, MetricSpec] = dict(CATALOGUE)
         self._metric_of: dict[str, str] = dict(_OURS)
         check_iterable("specs", specs, shown="MetricSpecs")
@@ -383,13 +395,44 @@ class _Tables:
 
     def release(self, held: dict[_Held, _Cell], sources: list[_Source]) -> None:
         """Remove the series that no other scope holds, and the sources."""
+        if self._keeps_totals:
+            self._keep_totals(sources)
         with self._lock:
             for (family, key), cell in held.items():
                 cell.holders -= 1
-                if not cell.holders:
+                remains = self._keeps_totals and family.spec.type != "gauge"
+                if not (cell.holders or remains):
                     family.cells.remove(key)
             for source in sources:
                 self._sources.pop(source, None)
+
+    def _keep_totals(self, sources: Iterable[_Source]) -> None:
+        """Add up the last figures of counters whose sources end."""
+        pace = Pace()
+        for source in sources:
+            figures: _Figures = {}
+            self._read(source, figures, pace)
+            with self._lock:
+                for name, (family, table) in figures.items():
+                    if family.is_counter:
+                        _, totals = self._ended.setdefault(
+                            name, (family, _SeriesTable(family.spec))
+                        )
+                        for key, value in table.values.items():
+                            at = totals.admitted(key)
+                            before = cast("float", totals.values.get(at, 0.0))
+                            totals.put(at, before + cast("float", value))
+
+    def _totals(self) -> Iterable[Sample]:
+        """Return the last figures of counters whose sources have ended."""
+        with self._lock:
+            found = [
+                (family.spec, list(table.values.items())) for family, table in self._ended.values()
+            ]
+        for spec, values in found:
+            for key, value in values:
+                labels = dict(zip(spec.labels, key, strict=True))
+                yield Sample(spec.name, labels, cast("float", value))
 
     def add(self, source: _Source) -> None:
         """Read a source at each collection."""
@@ -407,9 +450,9 @@ class _Tables:
         figures: _Figures = {}
         for family, cells in found.items():
             values = [(key, cell.read()) for key, cell in cells]
-            figures[family.spec.name] = family, _SeriesTable.of(family.spec.labels, values)
+            figures[family.spec.name] = family, _SeriesTable.of(family.spec, values)
             pace.step()
-        for source in (*sources, _Source(self._own)):
+        for source in (*sources, _Source(self._totals), _Source(self._own)):
             self._read(source, figures, pace)
         made = []
         for family, table in figures.values():
@@ -468,7 +511,7 @@ class _Tables:
                 family = self._family(kind, name, labels)
         except InvalidArgumentError:
             return "name"
-        figures[name] = family, _SeriesTable(family.spec.labels)
+        figures[name] = family, _SeriesTable(family.spec)
         return ""
 
     def _failed(self, source: _Source, reason: str, what: str) -> None:
@@ -580,19 +623,21 @@ class MetricsRegistry(NeverRaises):
     added. Values that a series cannot have, such as NaN, are dropped and counted, and so are
     figures of sources that raise.
 
-    A name has at most 1,000 series, and a queue 25 priorities; further ones are folded into one
-    series whose label values are `other`.
+    A name has at most 1,000 series, one of pyinformer's own 100,000, and a queue 25 priorities;
+    further ones are folded into one series whose label values are `other`.
 
     Args:
         specs: types, help and buckets of the program's own metrics; a name without one has the type
             and the labels of its first use.
+        keeps_totals: counters and histograms of what is closed remain, and what is opened again
+            adds to them, for systems in which a counter must not fall.
 
     Raises:
         MetricConflictError: a spec has the name of another metric.
     """
 
-    def __init__(self, specs: Iterable[MetricSpec] = ()) -> None:
-        self._tables = _Tables(specs)
+    def __init__(self, specs: Iterable[MetricSpec] = (), *, keeps_totals: bool = False) -> None:
+        self._tables = _Tables(specs, keeps_totals=keeps_totals)
         self._root = RegistryScope(self._tables)
 
     def counter(self, name: str, labels: Mapping[str, str]) -> Counter:

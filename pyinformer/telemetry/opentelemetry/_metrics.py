@@ -45,7 +45,8 @@ _claimed: Final = WeakSet[object]()  # for good: a provider keeps its callbacks
 class OpenTelemetryMetrics(MetricsRegistry):
     """A registry whose figures OpenTelemetry's readers collect.
 
-    Counters and gauges are observable instruments. OpenTelemetry has no observable histogram: a
+    Counters and gauges are observable instruments. Counters of what is closed remain, and those of
+    a second term or run of the same name add to them. OpenTelemetry has no observable histogram: a
     histogram is three observable up-down counters with Prometheus' names, `_bucket` with the label
     `le`, `_count` and `_sum`. So queries and dashboards for Prometheus find them unchanged, which
     they would not if they were counters: exporters append `_total` to the names of those.
@@ -64,7 +65,7 @@ class OpenTelemetryMetrics(MetricsRegistry):
         self, meter_provider: MeterProvider | None = None, *, specs: Iterable[MetricSpec] = ()
     ) -> None:
         own = tuple(specs)
-        super().__init__(own)
+        super().__init__(own, keeps_totals=True)  # its readers take the difference of two moments
         _claim(meter_provider)
         self._collection = _Collection(self)
         meter = metrics.get_meter(SCOPE, scope_version(), meter_provider, SCHEMA_URL)

@@ -16,9 +16,11 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack, final
 
+from msgspec.structs import asdict
+
 from pyinformer.cache.informer import KeepingOptions, SharedInformer, check_option_names, core_of
 from pyinformer.cache.recording import Header, read_recording
-from pyinformer.cache.reflector import ReflectorOptions
+from pyinformer.cache.reflector import MassDeletePolicy, ReflectorOptions
 from pyinformer.client.cluster import Cluster
 from pyinformer.errors import LifecycleError
 from pyinformer.objects import V
@@ -223,7 +225,7 @@ class Replay:
 
     def _options(self) -> ReflectorOptions:
         recorded = self.header.options
-        silence = recorded.silence_seconds
+        silence, confirmed = recorded.silence_seconds, recorded.mass_delete
         return ReflectorOptions(
             use_watch_list=recorded.use_watch_list,
             page_size=recorded.page_size,
@@ -231,6 +233,7 @@ class Replay:
             silence_seconds=math.inf if silence is None else silence,
             order=recorded.order,
             poll_seconds=recorded.poll_seconds,
+            mass_delete=None if confirmed is None else MassDeletePolicy(**asdict(confirmed)),
             watch_timeout_seconds=recorded.watch_timeout_seconds,
             max_retry_seconds=lambda _attempts, _error: 0.0,  # the answers come at their times
             rng=_RecordedRandom(self._script, recorded.watch_timeout_seconds),

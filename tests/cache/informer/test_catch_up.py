@@ -211,3 +211,49 @@ def _another_process(world: World) -> Any:
         write_options=WriteOptions(writes_per_second=None, retry_limit=0),
         connection=Line(world.cluster.connection),
     )
+
+
+async def test_pages_that_a_busy_server_refuses_are_requested_again(apiserver: APIServer) -> None:
+    """With one refusal in three, forty pages in a row would never come."""
+    for number in range(20):
+        apiserver.create(_map(f"m{number}"))
+    options = ReflectorOptions(page_size=2, use_watch_list=False)
+    refusal = Fault(parameter="continue", status=429, retry_after_seconds=1, times=2, skip=4)
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster, options=options) as factory,
+    ):
+        informer = factory.informer("v1", "configmaps")
+        apiserver.faults.add(refusal)
+        await informer.start()
+        await informer.wait_for_cache_sync(timeout_seconds=30)
+        assert informer.status().reflector.attempts == 0
+        first_pages = [
+            one for one in apiserver.requests if one.verb == "list" and "continue" not in one.query
+        ]
+        assert len(first_pages) == 1, "nothing that was loaded is loaded again"
+
+        apiserver.faults.add(refusal)
+        apiserver.clear_requests()
+        await catch_up(informer, timeout_seconds=30)
+        lists = [one for one in apiserver.requests if one.verb == "list"]
+        assert sum("continue" not in one.query for one in lists) == 1
+
+
+async def test_namespaces_catch_up_side_by_side(apiserver: APIServer) -> None:
+    names = [f"n{number}" for number in range(12)]
+    for name in names:
+        apiserver.ensure_namespace(name)
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster) as factory,
+    ):
+        informer = factory.informer("v1", "configmaps", namespaces=names)
+        await informer.start()
+        await informer.wait_for_cache_sync(timeout_seconds=30)
+        apiserver.faults.add(Fault(verb="list", hang=True, times=2))
+        waiting = asyncio.create_task(catch_up(informer, timeout_seconds=60))
+        await asyncio.to_thread(apiserver.faults.wait_for_held, 2)
+        assert not waiting.done()
+        apiserver.faults.release()
+        await waiting

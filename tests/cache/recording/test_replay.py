@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pyinformer
-from pyinformer.cache.reflector import ReflectorState
+from pyinformer.cache.reflector import MassDeletePolicy, ReflectorOptions, ReflectorState
 from pyinformer.errors import (
     InvalidArgumentError,
     LifecycleError,
@@ -22,12 +23,13 @@ from pyinformer.errors import (
     RecordingVersionError,
     ReplayDivergedError,
 )
-from pyinformer.testing import IncompleteRecordingWarning, replay
+from pyinformer.testing import APIServer, IncompleteRecordingWarning, replay
 from tests.cache.recording.incidents import Calls, contents, replayed
 from tests.soak import examples
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 # Written by version 0.1.0 in format version 1. Every later version has to read it: never change it.
 VERSION_1 = Path(__file__).parent / "version_1.jsonl"
@@ -84,6 +86,54 @@ def test_a_replay_stops_where_it_is_asked_to_and_continues() -> None:
         assert played.duration_seconds > 150
 
     assert contents(pods).keys() == {"default/api", "default/job"}  # readable after the end
+
+
+@pytest.mark.parametrize(
+    "options",
+    [ReflectorOptions(mass_delete=None), ReflectorOptions(mass_delete=MassDeletePolicy(share=0.1))],
+    ids=["unconfirmed", "confirmed-by-other-rules"],
+)
+async def test_a_replay_confirms_lists_as_the_recorded_informer_did(
+    tmp_path: Path, apiserver: APIServer, options: ReflectorOptions
+) -> None:
+    def lose_all() -> None:
+        """Delete everything while the watch is down, and forget that it was there."""
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        for name in names:
+            apiserver.delete("v1", "configmaps", name, "default")
+        apiserver.restart(keep_history=False)
+        apiserver.accept_again()
+
+    names = [f"c{number}" for number in range(12)]
+    for name in names:
+        apiserver.create(_config_map(name))
+    async with _followed(apiserver, options) as maps, maps.record(tmp_path / "all.jsonl"):
+        await asyncio.to_thread(lose_all)
+        await until(lambda: not maps.lister.list())
+    with replay(tmp_path / "all.jsonl") as played:
+        replayed_maps = played.informer()
+        played.run()
+        assert contents(replayed_maps) == {}
+
+
+def _config_map(name: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+@asynccontextmanager
+async def _followed(
+    server: APIServer, options: ReflectorOptions
+) -> AsyncIterator[pyinformer.SharedInformer[Any]]:
+    async with (
+        pyinformer.connect(server=server.url) as cluster,
+        pyinformer.SharedInformerFactory(cluster, options=options) as factory,
+    ):
+        informer = factory.informer("v1", "configmaps")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=30)
+        yield informer
 
 
 async def test_a_replay_works_inside_of_an_event_loop() -> None:

@@ -293,7 +293,7 @@ def test_an_own_write_that_two_lists_lack_is_no_longer_shown(order: VersionOrder
 def test_a_response_after_a_list_that_lacks_the_object_is_shown_for_ten_seconds(
     order: VersionOrder,
 ) -> None:
-    """Another client has deleted it: no event will ever tell of it, and nothing else may come."""
+    """Another client has deleted it: no event will ever report it, and nothing else may come."""
     cache = Cache(order, record(A, "1", 4))
     cache.list()
     cache.wait(1.5)

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, MetricConflictError
-from pyinformer.telemetry.metrics import HistogramValue, MetricSpec, MetricsRegistry, Sample
+from pyinformer.telemetry.metrics import (
+    CATALOGUE,
+    HistogramValue,
+    MetricSpec,
+    MetricsRegistry,
+    Sample,
+)
 from tests.telemetry.metrics.reading import series
 
 if TYPE_CHECKING:
@@ -237,6 +243,20 @@ def test_the_series_of_a_name_are_limited_and_the_rest_is_one(
     }
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
+
+
+def test_a_program_of_a_thousand_informers_has_the_states_of_each() -> None:
+    """An alert on a state is blind to an informer that is folded into others."""
+    labels = dict.fromkeys(CATALOGUE["informer_state"].labels, "")
+    registry = MetricsRegistry()
+    registry.add_source(
+        lambda: [
+            Sample("informer_state", {**labels, "name": str(number), "state": str(state)}, 1.0)
+            for number in range(1_000)
+            for state in range(11)
+        ]
+    )
+    assert len(series(registry, "informer_state")) == 11_000
 
 
 def test_the_priorities_of_a_queue_are_limited_and_add_up(caplog: pytest.LogCaptureFixture) -> None:
