@@ -750,9 +750,23 @@ def test_what_a_cache_misses_after_a_lie_that_has_become_true_is_found() -> None
 def test_a_lie_that_is_never_reported_is_found() -> None:
     run = a_lie()
     run.add(AuditedRecord(who=CACHE, verdict="consistent"))
+    run.wait(1.0)
+    run.sample()  # it is as wrong as before
     run.relist()
 
     assert broken(run.rest()) == {Rule.UNREPORTED_LIE}
+
+
+def test_an_audit_that_began_before_a_lie_was_shown_has_not_called_it_right() -> None:
+    """It compares what the cache had at its beginning; then an event brings what was missed."""
+    run = a_lie()
+    run.add(AuditedRecord(who=CACHE, verdict="consistent", seconds=60.0))
+    run.wait(1.0)
+    run.sample()
+    run.relist()
+    verdict = check_history(run.rest())
+
+    assert verdict.holds, str(verdict)
 
 
 def test_nothing_is_excused_at_rest() -> None:

@@ -168,7 +168,8 @@ class Claims:
         self._check_age(view, record)
         self._check_position(view, record)
         if view.has_caught_up(record.at_seconds):
-            self._lies.end_by_itself(record)
+            before = record if view.last is None else view.last
+            self._lies.end_by_itself(record.who, before.at_seconds)
         view.last = record
 
     def _take_over(self, view: _View, record: SampledRecord) -> None:

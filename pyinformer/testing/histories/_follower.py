@@ -170,7 +170,12 @@ class Follower:
         if report is not None and report != self._audit:
             self._audit = report
             self._history.add(
-                AuditedRecord(who=self.who, verdict=report.verdict, differences=report.mismatches)
+                AuditedRecord(
+                    who=self.who,
+                    verdict=report.verdict,
+                    differences=report.mismatches,
+                    seconds=report.seconds,
+                )
             )
 
     def cached(self) -> dict[str, Version]:

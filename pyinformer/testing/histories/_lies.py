@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from pyinformer.testing.histories._records import AuditedRecord, Record, SampledRecord
+from pyinformer.testing.histories._records import AuditedRecord, Record
 
 if TYPE_CHECKING:
     from pyinformer.testing.histories._truth import Point
@@ -37,7 +37,7 @@ class Lies:
         self._began: dict[int, float] = {}
         self._lies: list[tuple[float, float]] = []
         self._reports: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        self._audits: dict[str, list[float]] = defaultdict(list)
+        self._audits: dict[str, list[tuple[float, float]]] = defaultdict(list)
         self._shown: dict[str, Record] = {}
         self._absent: set[_Place] = set()
         self._owed: dict[_Place, Record] = {}  # by cache: absences that outlived the lie
@@ -59,7 +59,8 @@ class Lies:
         if record.differences:
             self.report(record.who, record.at_seconds, record.at_seconds)
         elif record.verdict != _UNKNOWN:
-            self._audits[record.who].append(record.at_seconds)
+            ended = record.at_seconds
+            self._audits[record.who].append((ended - record.seconds, ended))
 
     def excuses(self, who: str, record: Record, missing: Point | None = None) -> bool:
         """Return whether a reader may show a lie, which it then has to report.
@@ -74,17 +75,22 @@ class Lies:
             self._shown.setdefault(who, record)
         return is_excused
 
-    def end_by_itself(self, record: SampledRecord) -> None:
+    def end_by_itself(self, who: str, wrong_until_seconds: float) -> None:
         """Record that a cache has what it was found to miss.
 
-        That leaves nothing to report, unless an audit had called it right meanwhile.
+        That leaves nothing to report, unless an audit had called it right while it was wrong.
+
+        Args:
+            who: the cache.
+            wrong_until_seconds: when it was last seen without that.
         """
-        shown = self._shown.get(record.who)
+        shown = self._shown.get(who)
         if shown is None:
             return
-        began, now = shown.at_seconds, record.at_seconds
-        if not any(began <= at <= now for at in self._audits.get(record.who, ())):
-            del self._shown[record.who]
+        began, until = shown.at_seconds, wrong_until_seconds
+        audits = self._audits.get(who, ())
+        if not any(began <= first and last <= until for first, last in audits):
+            del self._shown[who]
 
     def may_deceive(self, who: str, record: Record, missing: Point | None = None) -> bool:
         """Return whether a reader may be wrong at a record, since no report or audit followed.
@@ -144,7 +150,7 @@ class Lies:
         """
         reports = (at for since, at in self._reports.get(who, ()) if since >= healed)
         begin = healed + self._tolerance_seconds
-        audits = (at for at in self._audits.get(who, ()) if at > begin)
+        audits = (at for _, at in self._audits.get(who, ()) if at > begin)
         return min((*reports, *audits), default=inf) + self._tolerance_seconds
 
     def unreported(self) -> Iterable[tuple[str, str, Record]]:

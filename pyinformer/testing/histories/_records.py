@@ -184,6 +184,8 @@ class AuditedRecord(_Record, frozen=True, kw_only=True, tag="audited"):
     who: str
     verdict: str
     differences: int = 0
+    seconds: float = 0.0
+    """How long it took: it compared what the cache had at its beginning."""
 
 
 @final
