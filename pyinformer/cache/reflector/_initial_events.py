@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, final
 
 import anyio
 
 from pyinformer.cache.reflector._body_reader import read_body
 from pyinformer.cache.reflector._silence import IdleTimer
+from pyinformer.cache.reflector._throttled_pages import past_throttling
 from pyinformer.cache.reflector._watch_opening import open_unless_mute
 from pyinformer.cache.reflector.lineage import read_live
-from pyinformer.cache.reflector.machine import is_throttled, requested_seconds
+from pyinformer.cache.reflector.machine import is_throttled
 from pyinformer.cache.reflector.machine.steps import (
     WatchListUnfinishedError,
     WatchListUnspokenError,
@@ -48,7 +50,6 @@ _IDLE_SECONDS: Final = 6.0
 # Between two reads, so that several objects are processed together: no handler gets an event of a
 # load before its end. A watch is read without pauses, which cost more than they save.
 _SPACING_SECONDS: Final = 0.005
-_ATTEMPTS: Final = 11  # at a list that an overloaded server refuses, as client-go makes
 _END_SECONDS: Final = 2.0  # after a live event; the first servers sent the bookmark within 1.25 s
 _LONG_LINE_SECONDS: Final = 60.0  # one object of etcd's limit, at 25 KiB/s
 """The refusals of lists to a client that may watch."""
@@ -205,17 +206,12 @@ async def check_is_empty(
     Cancellation:
         Safe; the request is dropped.
     """
-    for attempts_left in reversed(range(_ATTEMPTS)):
-        try:
-            found = await read_live(list_watch)
-            break
-        except APIStatusError as error:
-            is_busy = is_throttled(error)
-            if is_refusal(error.status) or (is_busy and holds_nothing and not attempts_left):
-                return
-            if not (is_busy and attempts_left):
-                raise
-            await anyio.sleep(requested_seconds(error))  # the watch-list stays open
+    try:
+        found = await past_throttling(partial(read_live, list_watch))  # the watch-list stays open
+    except APIStatusError as error:
+        if is_refusal(error.status) or (is_throttled(error) and holds_nothing):
+            return
+        raise
     if not (found.uid or found.version):
         return
     versions = (resource_version, found.version)

@@ -1,4 +1,7 @@
-"""Pages that a busy server refuses are requested again; the pages before them are not lost."""
+"""Lists that a busy server refuses are requested again.
+
+So the pages before one, and an open watch-list that waits for one, are not lost.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _ATTEMPTS: Final = 11  # as client-go, for each request
 
 
 async def past_throttling(read: Callable[[], Awaitable[_T]]) -> _T:
-    """Read a page, again and again while the server has too much to do and names a short delay.
+    """Read one page, again and again while the server has too much to do and names a short delay.
 
     Args:
         read: sends the request; it has no effect if the server refuses.
