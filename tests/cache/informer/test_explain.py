@@ -447,7 +447,8 @@ async def test_a_deletion_is_remembered(apiserver: APIServer) -> None:
         explanation = informer.explain("default/a")
 
     assert explanation.sentences[0] == f"It is not cached: it was deleted at {position}."
-    assert not has(explanation, "Handler .*")
+    # On a busy machine a call that took 10 ms has a sentence as well.
+    assert not has(explanation, "Handler (?!audit has nothing left to receive of it).*")
 
 
 async def test_explain_names_a_handler_in_flight_then_behind_then_slow(
