@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,19 @@ def test_the_first_program_is_the_example(page: str) -> None:
 
 def test_the_readme_is_read_in_three_minutes() -> None:
     assert len((_ROOT / "README.md").read_bytes()) < 7_000
+
+
+def test_what_a_wheel_changes_of_the_readme_is_there() -> None:
+    """Its build fails, or its page has sentences that are wrong there, when the README changes."""
+    readme = (_ROOT / "README.md").read_text(encoding="utf-8")
+    hook = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    made = hook["metadata"]["hooks"]["fancy-pypi-readme"]
+    marks = [
+        one[end] for one in made["fragments"] for end in ("start-at", "end-before") if end in one
+    ]
+    assert [one for one in marks if one not in readme] == []
+    patterns = [one["pattern"] for one in made["substitutions"]]
+    assert [one for one in patterns if not re.search(one, readme)] == []
 
 
 def test_the_changelog_is_read_in_three_minutes() -> None:

@@ -134,7 +134,7 @@ def read_metadata(wheel: Path) -> Message:
     page = str(metadata.get_payload())
     expect(metadata["Description-Content-Type"] == "text/markdown", "its page is not Markdown")
     expect(page.startswith("# pyinformer\n"), f"its page begins {page[:40]!r}")
-    expect("## Honest limits" in page, "its page has no limits")
+    expect("## Limits" in page, "its page has no limits")
     linked = _LINK_TO_A_FILE.findall(page)
     expect(not linked, f"its page links to files, which no index has: {linked}")
     for local in ("this repository", "`make", "<!--"):
