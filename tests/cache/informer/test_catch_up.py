@@ -140,7 +140,7 @@ async def test_a_list_may_take_longer_in_all_while_its_pages_arrive(apiserver: A
         await informer.wait_for_cache_sync()
         apiserver.clear_requests()
         apiserver.faults.add(Fault(verb="list", delay_seconds=1.0, times=None))
-        await catch_up(informer, timeout_seconds=3)
+        await catch_up(informer, timeout_seconds=4)
         assert sum(one.verb == "list" for one in apiserver.requests) >= 5
 
 
