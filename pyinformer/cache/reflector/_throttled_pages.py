@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_ATTEMPTS: Final = 11  # as client-go, for each request
+_REPETITIONS: Final = 10  # as client-go, of each request
 
 
 async def past_throttling(read: Callable[[], Awaitable[_T]]) -> _T:
@@ -38,11 +38,11 @@ async def past_throttling(read: Callable[[], Awaitable[_T]]) -> _T:
     Source:
         client-go rest/with_retry.go.
     """
-    for attempts_left in reversed(range(_ATTEMPTS)):
+    for _ in range(_REPETITIONS):
         try:
             return await read()
         except APIStatusError as error:
-            if not (attempts_left and is_throttled(error)):
+            if not is_throttled(error):
                 raise
             await anyio.sleep(requested_seconds(error))
-    raise AssertionError("unreachable: the last attempt returns or raises")
+    return await read()

@@ -349,9 +349,9 @@ class Overlay(Generic[V]):
             meta = (event.new if isinstance(event, Updated) else event.object).metadata
         if isinstance(entry, UnconfirmedWrite):
             is_ordered = entry.order is VersionOrder.GLOBAL
-            is_of_it = meta.uid == entry.uid and not is_ordered
-            is_over = entry.is_reached_by(meta) or (is_end and is_of_it)
-            is_doubtful = not is_ordered and (is_of_it or not is_end)
+            is_its_end = is_end and meta.uid == entry.uid and not is_ordered
+            is_over = entry.is_reached_by(meta) or is_its_end
+            is_doubtful = not (is_ordered or is_end)
         elif meta.uid == entry.uid:
             # What only left the selector came back, if a later state of it is known.
             is_over = is_end and not (may_still_exist and older(meta.resource_version, entry.floor))

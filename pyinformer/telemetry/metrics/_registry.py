@@ -178,11 +178,11 @@ _CELLS: Final[Mapping[MetricType, type[_CounterCell | _GaugeCell | _HistogramCel
 class _SeriesTable(Generic[_V]):
     """A table of the series of one metric by their label values, within the limits."""
 
-    __slots__ = ("_most", "_priorities", "_priority_at", "values")
+    __slots__ = ("_priorities", "_priority_at", "most", "values")
 
     def __init__(self, spec: MetricSpec) -> None:
         labels = spec.labels
-        self._most = MOST_OWN_SERIES if spec.name in CATALOGUE else MOST_SERIES
+        self.most: int = MOST_OWN_SERIES if spec.name in CATALOGUE else MOST_SERIES
         self._priority_at = labels.index("priority") if "priority" in labels else -1
         self._priorities: Counts[_Key] = Counts()
         self.values: dict[_Key, _V] = {}
@@ -202,14 +202,14 @@ class _SeriesTable(Generic[_V]):
         at = self._priority_at
         if at >= 0 and self._priorities[_without(key, at)] >= MOST_PRIORITIES:
             key = (*key[:at], OTHER, *key[at + 1 :])
-        if key not in self.values and len(self.values) >= self._most:
+        if key not in self.values and len(self.values) >= self.most:
             return (OTHER,) * len(key)
         return key
 
     @property
     def may_fold(self) -> bool:
         """Whether a new series may have to be folded."""
-        return self._priority_at >= 0 or len(self.values) >= self._most
+        return self._priority_at >= 0 or len(self.values) >= self.most
 
     def put(self, key: _Key, value: _V) -> None:
         """Add an admitted series, or replace its value."""
@@ -288,7 +288,7 @@ class _Family:
                     "metric %s has too many series (at most %d, and %d priorities): further ones"
                     " are folded into label values %r; label values must not come from objects",
                     self.spec.name,
-                    MOST_OWN_SERIES if self.spec.name in CATALOGUE else MOST_SERIES,
+                    table.most,
                     MOST_PRIORITIES,
                     OTHER,
                 )
