@@ -313,6 +313,8 @@ class ClusterPool(Startable, Generic[_T]):
     def _failed(self, member: PooledCluster[_T], error: BaseException | None) -> None:
         now = self._now()
         if error is None:
+            if member.scope.cancel_called and not member.has_broken:
+                member.is_late()
             error = self._why_it_ended(member, now)
         error = bare(error)
         drop_tracebacks(error)
@@ -328,7 +330,6 @@ class ClusterPool(Startable, Generic[_T]):
         if member.has_broken:
             seconds = _CLOSE_TIMEOUT_SECONDS
             return TimeoutError(f"it broke, and closing it was cancelled after {seconds:g} s")
-        member.is_late()
         seconds = member.open_seconds
         return TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
 
