@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import traceback
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,8 +36,12 @@ async def test_the_error_is_raised_without_a_group() -> None:
 
 
 async def test_an_error_that_no_future_can_carry_comes_back_as_another() -> None:
-    with pytest.raises(RuntimeError, match="StopIteration"):
+    with pytest.raises(RuntimeError, match="StopIteration") as raised:
         await WorkerThreads("test").run(lambda: next(iter(())))
+
+    cause = raised.value.__cause__
+    assert isinstance(cause, StopIteration)
+    assert traceback.extract_tb(cause.__traceback__)[-1].filename == __file__
 
 
 async def test_calls_one_after_the_other_share_a_thread() -> None:

@@ -158,6 +158,8 @@ def _set_error(future: asyncio.Future[_R], error: BaseException) -> None:
     if future.done():
         return
     if isinstance(error, StopIteration):  # which a future cannot carry
+        found = error  # its traceback has the line of the function
         error = RuntimeError("the function raised StopIteration")
+        error.__cause__ = found
     future.set_exception(error)
     future.exception()  # marked as retrieved: the caller may have left

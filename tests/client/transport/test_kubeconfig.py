@@ -177,6 +177,7 @@ async def test_a_path_is_relative_to_the_file_that_holds_it(tmp_path: Path) -> N
         pytest.param(
             {"token": f"{SECRET}\n{SECRET}"}, {}, "cannot carry line ends", id="two-lines"
         ),
+        pytest.param({"as-groups": {}}, {}, "as-groups: must be a list", id="groups-are-no-list"),
         pytest.param({"as-groups": ["a"]}, {}, "need impersonate_user", id="groups-without-a-user"),
         pytest.param(
             {},
@@ -737,6 +738,8 @@ async def test_what_kubectl_refuses_is_refused(tmp_path: Path, user: str, words:
         (kubeconfig_text(more=", text"), "users: an entry must be a mapping with a name"),
         (kubeconfig_text(more=", {name: 7}"), "users: an entry must be a mapping with a name"),
         ("---\n---\n" + kubeconfig_text(), "is not a kubeconfig with clusters, contexts and"),
+        ("{kind: Cluster, apiVersion: v1}", "kind: is 'Cluster'; that of a kubeconfig is 'Config'"),
+        ("{apiVersion: eksctl.io/v1alpha5}", "apiVersion: is 'eksctl.io/v1alpha5'; that of"),
     ],
 )
 async def test_a_file_that_kubectl_cannot_read_is_refused(

@@ -3,10 +3,10 @@
 // In goes a subcommand: `calls CLIENT KUBECONFIG NAMESPACE` asks a fixed list of questions once,
 // `informer CLIENT KUBECONFIG NAMESPACE` follows config maps until its input ends, `fields - - -`
 // prints how objects look in protobuf, `proxies - KUBECONFIG -` names the proxy of each request that
-// it reads, `yaml - KUBECONFIG -` prints the value of each YAML text that it
-// reads, `regexps - KUBECONFIG -` what Go refuses in each pattern. CLIENT is
-// typed, protobuf (typed, and as client-go configures itself), dynamic or metadata. Out come lines
-// of JSON, which the tests judge: nothing is judged here.
+// it reads, `kubeconfigs - KUBECONFIG -` the request that each file leads to, `yaml - KUBECONFIG -`
+// prints the value of each YAML text that it reads, `regexps - KUBECONFIG -` what Go refuses in each
+// pattern. CLIENT is typed, protobuf (typed, and as client-go configures itself), dynamic or
+// metadata. Out come lines of JSON, which the tests judge: nothing is judged here.
 package main
 
 import (
@@ -21,17 +21,18 @@ import (
 )
 
 var subcommands = map[string]func(client string, config *rest.Config, namespace string) error{
-	"calls":    calls,
-	"fields":   fields,
-	"informer": informer,
-	"proxies":  proxies,
-	"regexps":  regexps,
-	"yaml":     yamls,
+	"calls":       calls,
+	"fields":      fields,
+	"informer":    informer,
+	"kubeconfigs": kubeconfigs,
+	"proxies":     proxies,
+	"regexps":     regexps,
+	"yaml":        yamls,
 }
 
 func main() {
 	if len(os.Args) != 5 || subcommands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: client_go calls|informer|fields|proxies|regexps|yaml CLIENT KUBECONFIG NAMESPACE")
+		fmt.Fprintln(os.Stderr, "usage: client_go calls|informer|fields|kubeconfigs|proxies|regexps|yaml CLIENT KUBECONFIG NAMESPACE")
 		os.Exit(2)
 	}
 	client := os.Args[2]

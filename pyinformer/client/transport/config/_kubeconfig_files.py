@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _Entry: TypeAlias = Mapping[str, object]
 
+_IDENTITY: Final = {"apiVersion": "v1", "kind": "Config"}  # or absent, as kubectl has it
 LISTS: Final = ("clusters", "contexts", "users")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MAX_DEPTH: Final = 100  # of which a kubeconfig needs 6, and its extensions a few more
@@ -86,7 +87,8 @@ class Section:
         Raises:
             ConfigurationError: the value is not a list of strings.
         """
-        value = self.content.get(key) or []
+        value = self.content.get(key)
+        value = [] if value is None else value
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise self.problem(f"{key}: must be a list of strings (put numbers in quotes)")
         return tuple(value)
@@ -254,6 +256,11 @@ def _read(file: str, *, may_be_empty: bool) -> _Entry:
         return {}
     if not isinstance(content, dict):
         raise ConfigurationError(file, "is not a kubeconfig with clusters, contexts and users")
+    for key, usual in _IDENTITY.items():
+        if (found := content.get(key)) not in (None, "", usual):
+            raise ConfigurationError(
+                file, f"{key}: is {found!r:.60}; that of a kubeconfig is {usual!r}"
+            )
     return content
 
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from pyinformer.testing.apiserver.requests import (
     BodyEdit,
@@ -182,7 +182,9 @@ class Response:
             stream.headers["Content-Encoding"] = "gzip"
         if fault.changes_body:
             length = None
-        if length is None or is_faulty:
+        if self._request.version < HttpVersion11 and (length is None or is_faulty):
+            stream.force_close()  # its end is that of the connection, as Go has it
+        elif length is None or is_faulty:
             stream.enable_chunked_encoding()
         else:
             stream.content_length = length

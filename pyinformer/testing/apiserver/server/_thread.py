@@ -26,6 +26,8 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _LOOPBACK = "127.0.0.1"
 _LARGEST_BODY_BYTES = 512 * 1024 * 1024
+_LARGEST_HEAD_BYTES = 1 << 20  # as Go reads; aiohttp takes 8 KB
+_MOST_HEADERS = 1 << 15
 _COMMAND_SECONDS = 30.0
 _BACKLOG = 1024
 
@@ -142,7 +144,13 @@ class ServerThread:
         app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handler)
         runner = self._runner = web.AppRunner(
-            app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0
+            app,
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=1.0,
+            max_line_size=_LARGEST_HEAD_BYTES,
+            max_field_size=_LARGEST_HEAD_BYTES,
+            max_headers=_MOST_HEADERS,
         )
         await runner.setup()
         try:
