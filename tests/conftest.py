@@ -172,7 +172,7 @@ def _no_line_is_lost() -> Iterator[None]:
         raise error
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyinformer._runtime.loggers.report_lost", raise_again)
+        patch.setattr("pyinformer._runtime.escaping_loggers.report_lost", raise_again)
         yield
 
 

@@ -4,13 +4,13 @@ Start with `pyinformer.run_in_thread()`. Methods have the names and the argument
 asynchronous API, and the Lister is the same object.
 """
 
-from pyinformer.blocking._blocking_twins import (
+from pyinformer.blocking._cluster import BlockingCluster
+from pyinformer.blocking._cluster_functions import (
     create_or_update,
     finalizer,
     retry_on_conflict,
     upgrade_managed_fields,
 )
-from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration

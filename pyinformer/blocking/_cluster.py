@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, f
 from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._log_stream import BlockingLogStream
 from pyinformer.blocking._object_list import BlockingObjectList
-from pyinformer.blocking._proxy import (
+from pyinformer.blocking._sync_proxy import (
     SyncProxy,
     direct,
     on_loop,

@@ -16,7 +16,7 @@ from pyinformer.errors import LifecycleError
 from pyinformer.objects import Event, V
 
 if TYPE_CHECKING:
-    from pyinformer.blocking._proxy import LoopCalls
+    from pyinformer.blocking._sync_proxy import LoopCalls
     from pyinformer.cache.informer import EventStream
 
 AT_A_TIME: Final = 128  # a call to the loop costs fifty times as much as taking an event

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack, final
 
 from pyinformer._runtime.call_site import call_site, calling_from
 from pyinformer.blocking._informer import BlockingInformer
-from pyinformer.blocking._proxy import (
+from pyinformer.blocking._sync_proxy import (
     SyncProxy,
     direct,
     documented_as,
@@ -22,7 +22,7 @@ from pyinformer.cache.informer import InformerOptions, SharedInformer, SharedInf
 from pyinformer.objects import V, check_type
 
 if TYPE_CHECKING:
-    from pyinformer.blocking._proxy import LoopCalls
+    from pyinformer.blocking._sync_proxy import LoopCalls
 
 
 @final

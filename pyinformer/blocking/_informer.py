@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 from pyinformer._runtime.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, name_of
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._handlers import threaded, threaded_handler
-from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, on_loop, synchronous
 from pyinformer.blocking._recording import BlockingRecording
+from pyinformer.blocking._sync_proxy import SyncProxy, direct, documented_as, on_loop, synchronous
 from pyinformer.cache.audit import AuditReport, MutationDetector
 from pyinformer.cache.informer import (
     DEFAULT_MAX_BYTES,

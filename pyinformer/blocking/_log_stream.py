@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
 if TYPE_CHECKING:
-    from pyinformer.blocking._proxy import LoopCalls
+    from pyinformer.blocking._sync_proxy import LoopCalls
     from pyinformer.client.cluster import LogStream
 
 

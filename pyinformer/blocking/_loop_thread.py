@@ -25,10 +25,10 @@ from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar, cast, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import UserTasks, error_text, run_on_asyncio, trace_text
 from pyinformer.blocking._loop_calls import CUT_OFF, Call, Work, seconds_left
-from pyinformer.blocking._proxy import enter_on_loop
+from pyinformer.blocking._sync_proxy import enter_on_loop
 from pyinformer.client.cluster import CURRENT_CALLER
 from pyinformer.errors import LifecycleError
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, final
 
 if TYPE_CHECKING:
-    from pyinformer.blocking._proxy import LoopCalls
+    from pyinformer.blocking._sync_proxy import LoopCalls
     from pyinformer.client.cluster import ObjectList
 
 T = TypeVar("T")

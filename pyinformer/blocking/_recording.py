@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self, final
 
-from pyinformer.blocking._proxy import SyncProxy, direct
+from pyinformer.blocking._sync_proxy import SyncProxy, direct
 from pyinformer.cache.informer import Recording
 
 

@@ -14,7 +14,7 @@ from typing import Concatenate, Final, ParamSpec, Self, TypeVar, final
 from pyinformer._runtime.tasks import DEFAULT_GRACE_SECONDS
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._loop_thread import LoopThread
-from pyinformer.blocking._proxy import with_arguments_of
+from pyinformer.blocking._sync_proxy import with_arguments_of
 from pyinformer.client.cluster import Cluster
 from pyinformer.client.cluster import connect as connect_to
 from pyinformer.errors import InvalidTypeError

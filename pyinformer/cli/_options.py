@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pyinformer.cli._completion import complete_context, complete_resource
+from pyinformer.cli._value_completion import complete_context, complete_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ from pyinformer.controller._engine import Engine
 from pyinformer.controller._invoke import Invoker
 from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._options import ControllerOptions
-from pyinformer.controller._primaries import (
+from pyinformer.controller._primary_informers import (
     Clusters,
     listed,
     request_among,

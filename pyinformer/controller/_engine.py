@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import UserTasks, loop_time
 from pyinformer.cache.informer import wait_until_controllers_can_begin
 from pyinformer.client.cluster import CURRENT_WRITER
 from pyinformer.controller._fenced_limiter import FencedLimiter
-from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
 from pyinformer.controller._metrics import (
     ControllerMetrics,
     is_panic,
@@ -31,6 +30,7 @@ from pyinformer.controller._reconcile_log import ReconcileLog
 from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
 from pyinformer.controller._result import Result
+from pyinformer.controller._runaway_reconciles import LoopDetector, ReconcileWrites
 from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
 from pyinformer.controller._workers import WorkerPool
 from pyinformer.controller.sources import OwnedSource, Reason, request_text

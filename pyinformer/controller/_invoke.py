@@ -12,7 +12,7 @@ from functools import partial
 from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import WorkerThreads, check_callable, is_asynchronous, name_of
 from pyinformer.cache.informer import core_of
 from pyinformer.controller._result import Reconcile, Result

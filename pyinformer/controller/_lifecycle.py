@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import anyio
 
 from pyinformer._printable import Lines
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import (
     DEFAULT_GRACE_SECONDS,
     Host,

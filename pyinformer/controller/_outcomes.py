@@ -19,8 +19,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 from pyinformer._printable import printable, shortened
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import refusal_text
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.controller._result import Result
 from pyinformer.errors import APIStatusError, FencedError, RetryAfter, TerminalError
 

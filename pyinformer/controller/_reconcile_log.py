@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec.structs import replace
 
 from pyinformer._printable import Lines
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import TokenBucket, place_of, repeats_text, trace_text
-from pyinformer.controller._log_text import is_expected, level_of, outlook_of, text_of
+from pyinformer.controller._failure_text import is_expected, level_of, outlook_of, text_of
 from pyinformer.controller._outage_log import outage_of, outages
 from pyinformer.controller._outcomes import only_cause, shown_error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._runtime.tasks import name_of, trace_text
-from pyinformer.controller._log_text import text_of
+from pyinformer.controller._failure_text import text_of
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.controller._request_queue import DueTimes
 from pyinformer.telemetry.tracing import TRACED_BY, AttributeValue, SpanError, WrittenVersion

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import UserCodeTask, ends_task
 from pyinformer.client.transport import CURRENT_GUARD
 from pyinformer.controller._result import Result

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 
 import msgspec
 
-from pyinformer._runtime.loggers import get_logger
-from pyinformer.kopf._remembered_objects import CachedObjects
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer.kopf._stream_cache import CachedObjects
 from pyinformer.objects import Added, Deleted, Updated, complaint_of, decoder_of, older
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kopf._cogs.structs.bodies import RawBody, RawEvent
 
-    from pyinformer.kopf._remembered_objects import Known
+    from pyinformer.kopf._stream_cache import Known
     from pyinformer.objects import Event, KubeObject
 
 Kind: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"] | None

@@ -17,19 +17,24 @@ from kopf._core.engines import peering
 from kopf._core.reactor import orchestration
 
 from pyinformer._runtime.call_site import call_site
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.errors import ConfigurationError, LifecycleError
-from pyinformer.kopf import _toggles
-from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook, take_back
+from pyinformer.kopf import _ordered_toggles
+from pyinformer.kopf._operator_supervision import (
+    PROBES,
+    is_noteworthy,
+    orchestrator_hook,
+    take_back,
+)
 from pyinformer.kopf._operators import current_operator
 from pyinformer.kopf._options import Options, is_plain, why_off
-from pyinformer.kopf._requests import fetch_hook, keepalive_hook, list_hook, scan_hook
+from pyinformer.kopf._repeated_requests import fetch_hook, keepalive_hook, list_hook, scan_hook
 from pyinformer.kopf._watching import watch_hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyinformer.kopf._toggles import Method
+    from pyinformer.kopf._ordered_toggles import Method
 
 _log = get_logger(__name__)
 
@@ -156,9 +161,9 @@ def _replacements(options: Options, *, strict: bool) -> tuple[object, ...]:
     """Return what replaces each of `_REPLACED`, in that order."""
     return (
         watch_hook(watching.infinite_watch, options),
-        _unless_off(ToggleSet.make_toggle, _toggles.make_toggle, options),
-        _unless_off(ToggleSet.drop_toggle, _toggles.drop_toggle, options),
-        _unless_off(ToggleSet.drop_toggles, _toggles.drop_toggles, options),
+        _unless_off(ToggleSet.make_toggle, _ordered_toggles.make_toggle, options),
+        _unless_off(ToggleSet.drop_toggle, _ordered_toggles.drop_toggle, options),
+        _unless_off(ToggleSet.drop_toggles, _ordered_toggles.drop_toggles, options),
         orchestrator_hook(getattr(orchestration, _ORCHESTRATOR), options, strict=strict),
         keepalive_hook(peering.keepalive, options),
         scan_hook(scanning.scan_resources, options),

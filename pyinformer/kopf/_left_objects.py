@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kopf._cogs.structs.references import Namespace, Resource
 
-    from pyinformer.kopf._remembered_objects import Known
+    from pyinformer.kopf._stream_cache import Known
 
 _log = get_logger(__name__)
 

@@ -12,7 +12,7 @@ from pyinformer.errors import (
     LifecycleError,
     NotCachedError,
 )
-from pyinformer.kopf._remembered_objects import CachedObjects
+from pyinformer.kopf._stream_cache import CachedObjects
 from pyinformer.objects import GroupVersionResource
 
 if TYPE_CHECKING:

@@ -18,14 +18,14 @@ from kopf._cogs.structs.references import CRDS, NAMESPACES
 from pyinformer.cache.reflector import FollowedServer, RequestBudgetOptions
 from pyinformer.client.transport import SessionConnection
 from pyinformer.errors import LifecycleError
-from pyinformer.kopf._connection import VaultSession
-from pyinformer.kopf._forbidden import RefusedRequests
 from pyinformer.kopf._index_gate import Gate
 from pyinformer.kopf._initial_scan import InitialScan
 from pyinformer.kopf._left_objects import LeftObjects
 from pyinformer.kopf._listers import Informers, StreamCaches
+from pyinformer.kopf._refused_requests import RefusedRequests
 from pyinformer.kopf._rescans import Rescans
-from pyinformer.kopf._scans import SharedScans
+from pyinformer.kopf._shared_scans import SharedScans
+from pyinformer.kopf._vault_session import VaultSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

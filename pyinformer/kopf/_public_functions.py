@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.errors import ConfigurationError
 from pyinformer.kopf._listers import NO_INDEXES
 from pyinformer.kopf._options import Options, resource_names

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from kopf._cogs.structs.references import CRDS
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.kopf._initial_scan import established_definition, served_kinds
 
 if TYPE_CHECKING:

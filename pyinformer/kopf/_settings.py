@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.reflector import ReflectorOptions
 from pyinformer.client.transport import SessionTimeouts
 from pyinformer.errors import (

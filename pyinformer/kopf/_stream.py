@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Final, final
 from kopf._cogs.clients import errors, watching
 
 from pyinformer._runtime.clock import wall_time
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import Host, error_text
 from pyinformer.cache.reflector import Reflector, ReflectorState
 from pyinformer.client.transport import ListWatch
 from pyinformer.errors import ConnectionEndedError
 from pyinformer.kopf._delivery import Delivery
-from pyinformer.kopf._errors import new_error
-from pyinformer.kopf._forbidden import Refusal
-from pyinformer.kopf._remembered_objects import CachedKeys, CachedObjects
+from pyinformer.kopf._kopf_errors import new_error
+from pyinformer.kopf._refused_requests import Refusal
 from pyinformer.kopf._settings import patience_seconds, reflector_options, selectors_of
+from pyinformer.kopf._stream_cache import CachedKeys, CachedObjects
 from pyinformer.objects import GroupVersionKind, GroupVersionResource, has_compressor
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector import ReflectorOptions
     from pyinformer.errors import InformerError
     from pyinformer.kopf._operators import KopfOperator
-    from pyinformer.kopf._remembered_objects import Known
+    from pyinformer.kopf._stream_cache import Known
     from pyinformer.objects import KubeObject
 
 _log = get_logger(__name__)

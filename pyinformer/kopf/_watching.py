@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from kopf._cogs.clients import errors
 from kopf._cogs.structs import credentials
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import error_text, trace_text
 from pyinformer.kopf._operators import current_operator, is_refused, operator_of
 from pyinformer.kopf._options import why_plain
-from pyinformer.kopf._requests import IN_STREAM
+from pyinformer.kopf._repeated_requests import IN_STREAM
 from pyinformer.kopf._settings import reflector_options, warn_of_replaced
 from pyinformer.kopf._stream import Stream
 

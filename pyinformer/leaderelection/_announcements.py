@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import error_text
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.leaderelection._lease import MAX_TRANSITIONS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import traceback
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._printable import Lines
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.thread_frames import frame_of
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from anyio import TASK_STATUS_IGNORED
 
 from pyinformer._printable import printable, shortened
 from pyinformer._runtime.clock import lease_time, wall_time
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import (
     Host,
     LoopOwner,

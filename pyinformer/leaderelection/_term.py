@@ -13,7 +13,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import error_text
 from pyinformer.errors import FencedError
 from pyinformer.leaderelection._lease import ALL_OTHERS, WrittenVersions

@@ -21,42 +21,43 @@ from pyinformer.objects._checks import plain_text as plain_text
 from pyinformer.objects._cluster_scoped import (
     is_built_in_cluster_scoped as is_built_in_cluster_scoped,
 )
-from pyinformer.objects._codec import LARGE_BODY_BYTES as LARGE_BODY_BYTES
-from pyinformer.objects._codec import ObjectCodec as ObjectCodec
 from pyinformer.objects._compact import CompactObject as CompactObject
+from pyinformer.objects._compiled_paths import PathSet as PathSet
+from pyinformer.objects._compiled_paths import parse_path as parse_path
+from pyinformer.objects._decoding_structs import view_path as view_path
 from pyinformer.objects._depth import MAX_DEPTH as MAX_DEPTH
 from pyinformer.objects._did_you_mean import did_you_mean as did_you_mean
 from pyinformer.objects._did_you_mean import near_names as near_names
 from pyinformer.objects._diff import ABSENT, Absent, Change, diff
 from pyinformer.objects._events import Added, Deleted, Event, Updated
+from pyinformer.objects._fallback_identity import key_in as key_in
 from pyinformer.objects._field_selector import FieldRequirement, FieldSelector
-from pyinformer.objects._fields import METADATA_BYTES as METADATA_BYTES
-from pyinformer.objects._fields import Identity as Identity
-from pyinformer.objects._fields import MetadataReader as MetadataReader
-from pyinformer.objects._fields import fields_of as fields_of
-from pyinformer.objects._fields import identity_in as identity_in
-from pyinformer.objects._identity import key_in as key_in
 from pyinformer.objects._intern import InternStatistics
 from pyinformer.objects._journal import Journal, JournalEntry
-from pyinformer.objects._json import JSONObject, JSONValue
-from pyinformer.objects._json import complaint_of as complaint_of
-from pyinformer.objects._json import decode_object as decode_object
-from pyinformer.objects._json import decoder_of as decoder_of
-from pyinformer.objects._json import null_as_absent as null_as_absent
-from pyinformer.objects._json import without_lone_surrogates as without_lone_surrogates
-from pyinformer.objects._keys import PARTIAL_OBJECT_METADATA as PARTIAL_OBJECT_METADATA
-from pyinformer.objects._keys import GroupVersionKind, GroupVersionResource, ObjectKey
-from pyinformer.objects._keys import guess_plural as guess_plural
-from pyinformer.objects._keys import is_namespace_name as is_namespace_name
-from pyinformer.objects._keys import is_object_name as is_object_name
-from pyinformer.objects._keys import object_key as object_key
-from pyinformer.objects._keys import split_api_version as split_api_version
+from pyinformer.objects._json_decoders import JSONObject, JSONValue
+from pyinformer.objects._json_decoders import complaint_of as complaint_of
+from pyinformer.objects._json_decoders import decode_object as decode_object
+from pyinformer.objects._json_decoders import decoder_of as decoder_of
+from pyinformer.objects._json_decoders import null_as_absent as null_as_absent
+from pyinformer.objects._json_decoders import without_lone_surrogates as without_lone_surrogates
+from pyinformer.objects._json_field_scanner import METADATA_BYTES as METADATA_BYTES
+from pyinformer.objects._json_field_scanner import Identity as Identity
+from pyinformer.objects._json_field_scanner import MetadataReader as MetadataReader
+from pyinformer.objects._json_field_scanner import fields_of as fields_of
+from pyinformer.objects._json_field_scanner import identity_in as identity_in
+from pyinformer.objects._keys_and_kinds import PARTIAL_OBJECT_METADATA as PARTIAL_OBJECT_METADATA
+from pyinformer.objects._keys_and_kinds import GroupVersionKind, GroupVersionResource, ObjectKey
+from pyinformer.objects._keys_and_kinds import guess_plural as guess_plural
+from pyinformer.objects._keys_and_kinds import is_namespace_name as is_namespace_name
+from pyinformer.objects._keys_and_kinds import is_object_name as is_object_name
+from pyinformer.objects._keys_and_kinds import object_key as object_key
+from pyinformer.objects._keys_and_kinds import split_api_version as split_api_version
 from pyinformer.objects._label_selector import LabelPredicate as LabelPredicate
 from pyinformer.objects._label_selector import LabelRequirement, LabelSelector
 from pyinformer.objects._label_selector import Selector as Selector
 from pyinformer.objects._late_models import check_view_or_model as check_view_or_model
 from pyinformer.objects._meta import Labels, ObjectMeta, OwnerReference
-from pyinformer.objects._model_parts import check_parts as check_parts
+from pyinformer.objects._model_checks import check_parts as check_parts
 from pyinformer.objects._models import WRITTEN_OTHERWISE as WRITTEN_OTHERWISE
 from pyinformer.objects._models import check_model as check_model
 from pyinformer.objects._models import check_written_names as check_written_names
@@ -66,8 +67,8 @@ from pyinformer.objects._object import KubeObject
 from pyinformer.objects._object import V as V
 from pyinformer.objects._object import converts_itself as converts_itself
 from pyinformer.objects._object import stored_bytes as stored_bytes
-from pyinformer.objects._paths import PathSet as PathSet
-from pyinformer.objects._paths import parse_path as parse_path
+from pyinformer.objects._object_codec import LARGE_BODY_BYTES as LARGE_BODY_BYTES
+from pyinformer.objects._object_codec import ObjectCodec as ObjectCodec
 from pyinformer.objects._redact import REDACTED as REDACTED
 from pyinformer.objects._redact import masked as masked
 from pyinformer.objects._redact import masked_value as masked_value
@@ -91,36 +92,35 @@ from pyinformer.objects._transform import BytesTransform, Transform
 from pyinformer.objects._view import View
 from pyinformer.objects._view import check_view as check_view
 from pyinformer.objects._view import is_view as is_view
-from pyinformer.objects._wire import view_path as view_path
 from pyinformer.objects._zstd import check_compressor as check_compressor
 from pyinformer.objects._zstd import has_compressor as has_compressor
 
 if TYPE_CHECKING:
-    from pyinformer.objects._re2 import re2_problem as re2_problem
+    from pyinformer.objects._kubernetes_yaml import YAMLError as YAMLError
+    from pyinformer.objects._kubernetes_yaml import YAMLLimitError as YAMLLimitError
+    from pyinformer.objects._kubernetes_yaml import dump_yaml as dump_yaml
+    from pyinformer.objects._kubernetes_yaml import dump_yaml_documents as dump_yaml_documents
+    from pyinformer.objects._kubernetes_yaml import json_as_yaml as json_as_yaml
+    from pyinformer.objects._kubernetes_yaml import json_for_yaml as json_for_yaml
+    from pyinformer.objects._kubernetes_yaml import load_yaml as load_yaml
+    from pyinformer.objects._kubernetes_yaml import yaml_scalar as yaml_scalar
+    from pyinformer.objects._re2_syntax_check import re2_problem as re2_problem
     from pyinformer.objects._schema_validation import SchemaCause as SchemaCause
     from pyinformer.objects._schema_validation import schema_causes as schema_causes
-    from pyinformer.objects._yaml import YAMLError as YAMLError
-    from pyinformer.objects._yaml import YAMLLimitError as YAMLLimitError
-    from pyinformer.objects._yaml import dump_yaml as dump_yaml
-    from pyinformer.objects._yaml import dump_yaml_documents as dump_yaml_documents
-    from pyinformer.objects._yaml import json_as_yaml as json_as_yaml
-    from pyinformer.objects._yaml import json_for_yaml as json_for_yaml
-    from pyinformer.objects._yaml import load_yaml as load_yaml
-    from pyinformer.objects._yaml import yaml_scalar as yaml_scalar
 
 # Loaded when they are first used: their regular expressions take milliseconds to compile.
 _HOMES = {
     "SchemaCause": "_schema_validation",
-    "YAMLError": "_yaml",
-    "YAMLLimitError": "_yaml",
-    "dump_yaml": "_yaml",
-    "dump_yaml_documents": "_yaml",
-    "json_as_yaml": "_yaml",
-    "json_for_yaml": "_yaml",
-    "load_yaml": "_yaml",
-    "re2_problem": "_re2",
+    "YAMLError": "_kubernetes_yaml",
+    "YAMLLimitError": "_kubernetes_yaml",
+    "dump_yaml": "_kubernetes_yaml",
+    "dump_yaml_documents": "_kubernetes_yaml",
+    "json_as_yaml": "_kubernetes_yaml",
+    "json_for_yaml": "_kubernetes_yaml",
+    "load_yaml": "_kubernetes_yaml",
+    "re2_problem": "_re2_syntax_check",
     "schema_causes": "_schema_validation",
-    "yaml_scalar": "_yaml",
+    "yaml_scalar": "_kubernetes_yaml",
 }
 
 __all__ = [

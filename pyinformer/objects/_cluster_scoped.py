@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyinformer.objects._keys import GroupVersionResource
+from pyinformer.objects._keys_and_kinds import GroupVersionResource
 
 _CLUSTER_SCOPED: Final = {
     "": {

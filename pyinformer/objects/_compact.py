@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from pyinformer.errors import InternalError
-from pyinformer.objects._keys import GroupVersionKind
+from pyinformer.objects._keys_and_kinds import GroupVersionKind
 from pyinformer.objects._meta import ObjectMeta
 from pyinformer.objects._object import KubeObject, V, refuse_changes, stored_body
 from pyinformer.objects._view import View

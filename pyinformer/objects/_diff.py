@@ -14,8 +14,8 @@ from typing import Final, Protocol, TypeAlias, final, runtime_checkable
 from pyinformer._printable import printable
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.objects._checks import check_iterable
-from pyinformer.objects._json import JSONObject, JSONValue
-from pyinformer.objects._paths import parse_path
+from pyinformer.objects._compiled_paths import parse_path
+from pyinformer.objects._json_decoders import JSONObject, JSONValue
 
 Path: TypeAlias = tuple[str | int, ...]
 """Field names and positions in lists, from the root of an object."""

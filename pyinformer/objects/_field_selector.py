@@ -13,7 +13,7 @@ from typing import final
 
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 from pyinformer.objects._checks import check_iterable, check_text, plain_text
-from pyinformer.objects._json import JSONValue
+from pyinformer.objects._json_decoders import JSONValue
 
 _TERM = re.compile(r"(?:[^\\,]|\\(?:.|\Z))+", re.DOTALL)
 _OPERATOR = re.compile(r"!=|==?")

@@ -15,7 +15,7 @@ from typing import NoReturn, TypeAlias, TypeGuard, final
 
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 from pyinformer.objects._checks import check_iterable, check_text, plain_text
-from pyinformer.objects._json import JSONValue
+from pyinformer.objects._json_decoders import JSONValue
 
 LabelPredicate: TypeAlias = Callable[[Mapping[str, str]], bool]
 

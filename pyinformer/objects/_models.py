@@ -37,7 +37,7 @@ from pyinformer.errors import (
     InvalidTypeError,
     ModelMismatchError,
 )
-from pyinformer.objects._model_parts import (
+from pyinformer.objects._model_checks import (
     check_not_pydantic_dataclass,
     check_parts,
     complete,

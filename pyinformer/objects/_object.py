@@ -27,7 +27,7 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._printable import printable
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.errors import (
     FieldNotFoundError,
     FrozenObjectError,
@@ -35,9 +35,10 @@ from pyinformer.errors import (
     InvalidObjectError,
     InvalidTypeError,
 )
+from pyinformer.objects._compiled_paths import compile_path
 from pyinformer.objects._depth import check_depth
 from pyinformer.objects._diff import diff
-from pyinformer.objects._json import (
+from pyinformer.objects._json_decoders import (
     DECODE_FAILURES,
     JSONObject,
     JSONValue,
@@ -48,15 +49,14 @@ from pyinformer.objects._json import (
     null_as_absent,
     shown_complaint_of,
 )
-from pyinformer.objects._keys import GroupVersionKind, ObjectKey
+from pyinformer.objects._keys_and_kinds import GroupVersionKind, ObjectKey
 from pyinformer.objects._meta import NO_LABELS, Labels, ObjectMeta
-from pyinformer.objects._model_parts import (
+from pyinformer.objects._model_checks import (
     check_parts,
     complete,
     is_pydantic,
     unreadable_model,
 )
-from pyinformer.objects._paths import compile_path
 from pyinformer.objects._redact import hides_content
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import msgspec
 
 from pyinformer.objects._checks import check_text
 from pyinformer.objects._diff import ABSENT, Change, HasDict
-from pyinformer.objects._json import JSONObject, JSONValue
+from pyinformer.objects._json_decoders import JSONObject, JSONValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

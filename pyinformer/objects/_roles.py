@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects._checks import check_text
-from pyinformer.objects._json import JSONObject
+from pyinformer.objects._json_decoders import JSONObject
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -85,7 +85,7 @@ def roles_yaml(needs: Iterable[Access], *, name: str, service_account: str | Non
             role = {"apiGroup": _GROUP, "kind": kind, "name": name}
             head = _head(f"{kind}Binding", name, namespace)
             documents.append({**head, "roleRef": role, "subjects": [subject]})
-    from pyinformer.objects._yaml import dump_yaml_documents  # noqa: PLC0415 - few need it
+    from pyinformer.objects._kubernetes_yaml import dump_yaml_documents  # noqa: PLC0415 - few need it
 
     return dump_yaml_documents(documents).removeprefix("---\n")
 

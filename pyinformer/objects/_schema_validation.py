@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pyinformer.objects._json import JSONObject, JSONValue
-from pyinformer.objects._re2 import re2_compiled
+from pyinformer.objects._json_decoders import JSONObject, JSONValue
+from pyinformer.objects._re2_syntax_check import re2_compiled
 from pyinformer.objects._schema_formats import FORMATS
 
 SchemaCause: TypeAlias = tuple[str, str, str]

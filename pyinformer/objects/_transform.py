@@ -11,10 +11,10 @@ from typing import TypeAlias, final
 
 from msgspec import Struct
 
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.errors import InformerError, InvalidTypeError
-from pyinformer.objects._json import JSONObject, decode_object
-from pyinformer.objects._wire import encode
+from pyinformer.objects._decoding_structs import encode
+from pyinformer.objects._json_decoders import JSONObject, decode_object
 
 
 @final

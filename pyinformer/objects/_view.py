@@ -15,7 +15,7 @@ from msgspec import inspect as msginspect
 from typing_extensions import dataclass_transform
 
 from pyinformer.errors import InvalidModelError, InvalidTypeError
-from pyinformer.objects._model_parts import check_parts
+from pyinformer.objects._model_checks import check_parts
 
 if TYPE_CHECKING:
 

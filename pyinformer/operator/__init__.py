@@ -8,8 +8,8 @@ from pyinformer.operator._custom_resource import (
 )
 from pyinformer.operator._declarations import Owns, Watches
 from pyinformer.operator._health import Health
-from pyinformer.operator._health_checks import HasStatus, HealthOptions, HealthVerdict
 from pyinformer.operator._health_server import HealthServer
+from pyinformer.operator._health_verdicts import HasStatus, HealthOptions, HealthVerdict
 from pyinformer.operator._listers import Listers
 from pyinformer.operator._operator import Operator
 from pyinformer.operator._rules import Rule

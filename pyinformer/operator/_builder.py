@@ -21,8 +21,8 @@ from pyinformer.controller import Controller
 from pyinformer.controller.conventions import EventRecorder
 from pyinformer.controller.sources import PrimarySource, SourceOptions, WatchedSource
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.operator._caches import DeclaredCache
 from pyinformer.operator._declarations import scope_of
+from pyinformer.operator._declared_caches import DeclaredCache
 from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler, is_cluster_scoped
 from pyinformer.operator._timers import Beats, Timer

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import Host, Startable, loop_time, run_shielded
 from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFactory, catch_up
 from pyinformer.cache.reflector import ReflectorState

@@ -17,7 +17,8 @@ from pyinformer._runtime.clock import monotonic
 from pyinformer.client.cluster import ClusterPool, PooledClusterStatus
 from pyinformer.errors import InvalidTypeError
 from pyinformer.operator._debounce import Debounce, Finding
-from pyinformer.operator._health_checks import (
+from pyinformer.operator._health_server import HealthServer, Page
+from pyinformer.operator._health_verdicts import (
     RECOVERY_SECONDS,
     HasStatus,
     HealthOptions,
@@ -28,7 +29,6 @@ from pyinformer.operator._health_checks import (
     ready_findings,
     watchdog_of,
 )
-from pyinformer.operator._health_server import HealthServer, Page
 from pyinformer.operator._status_pages import Judge, StatusPages, overview_lines
 from pyinformer.telemetry import WatchdogStatistics
 from pyinformer.telemetry.metrics import Exposition

@@ -24,12 +24,12 @@ import httptools
 
 from pyinformer._printable import Lines, printable
 from pyinformer._runtime.clock import monotonic
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import Startable, error_text
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.errors import ConfigurationError, InvalidArgumentError, InvalidTypeError
 from pyinformer.objects import JSONObject, check_choice, check_seconds, check_type
-from pyinformer.operator._same_host import PageRequest, why_foreign
+from pyinformer.operator._local_request_check import PageRequest, why_foreign
 from pyinformer.operator._scrapes import Scrape, Scrapes
 from pyinformer.telemetry.metrics import Exposition
 

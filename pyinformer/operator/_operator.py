@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, final, overload
 
 import typing_extensions
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import check_callable, check_not_imported, check_plain, checked_by
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
@@ -40,7 +40,6 @@ from pyinformer.objects import (
     check_type,
 )
 from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._caches import Declaration, DeclaredCache
 from pyinformer.operator._custom_resource import definitions_of
 from pyinformer.operator._declarations import (
     DEFAULT_MEMORY,
@@ -50,6 +49,7 @@ from pyinformer.operator._declarations import (
     checked_owned,
     checked_watched,
 )
+from pyinformer.operator._declared_caches import Declaration, DeclaredCache
 from pyinformer.operator._rbac import Rights, Written, checked_writes
 from pyinformer.operator._reconciler import (
     DecodedObjects,

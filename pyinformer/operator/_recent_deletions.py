@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.informer import core_of
 from pyinformer.controller.sources import Reason
 from pyinformer.objects import Deleted

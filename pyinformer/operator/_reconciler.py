@@ -26,9 +26,9 @@ from pyinformer.objects import (
     decode_model,
     is_built_in_cluster_scoped,
 )
-from pyinformer.operator._caches import Declaration
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._declarations import Owns, Watches, scope_of
+from pyinformer.operator._declared_caches import Declaration
 from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_as
 from pyinformer.operator._timers import TimedReconcile
 

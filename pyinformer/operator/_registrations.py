@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, final
 from pyinformer.cache.store import Indexer
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._caches import declared_caches
+from pyinformer.operator._declared_caches import declared_caches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.store import IndexFunction
     from pyinformer.client.cluster import Cluster
     from pyinformer.objects import GroupVersionResource
-    from pyinformer.operator._caches import Declaration, DeclaredCache
+    from pyinformer.operator._declared_caches import Declaration, DeclaredCache
     from pyinformer.operator._reconciler import Reconciler
     from pyinformer.operator._timers import Timer
     from pyinformer.telemetry.metrics import Metrics

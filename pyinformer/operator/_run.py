@@ -15,7 +15,7 @@ from typing import Final, Self, final
 import anyio
 
 from pyinformer._printable import Lines
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import (
     Closable,
     cancel_for_good,
@@ -35,10 +35,10 @@ from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._elected import ElectedControllers
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
-from pyinformer.operator._late_registrations import Additions, hint_of
 from pyinformer.operator._rbac import Rights
 from pyinformer.operator._registrations import Registrations
-from pyinformer.operator._scopes import (
+from pyinformer.operator._registrations_while_running import Additions, hint_of
+from pyinformer.operator._resource_scopes import (
     FAILURES_OF_DISCOVERY,
     discover,
     learn_scopes,

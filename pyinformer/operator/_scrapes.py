@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import error_text, run_in_daemon
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.telemetry.metrics import Exposition
 
 _LONGEST_SECONDS: Final = 10.0  # a rendering takes milliseconds; a longer one does not end

@@ -32,7 +32,8 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.operator._debug_page import debug_pages
-from pyinformer.operator._health_checks import (
+from pyinformer.operator._health_server import JSON, TEXT, Document
+from pyinformer.operator._health_verdicts import (
     HasStatus,
     HealthVerdict,
     Status,
@@ -40,7 +41,6 @@ from pyinformer.operator._health_checks import (
     informers_of,
     watchdog_of,
 )
-from pyinformer.operator._health_server import JSON, TEXT, Document
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster, PooledClusterStatus

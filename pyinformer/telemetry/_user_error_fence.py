@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, final
 from weakref import WeakKeyDictionary
 
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyinformer._runtime.loggers import Logger
+    from pyinformer._runtime.escaping_loggers import Logger
 
 _R = TypeVar("_R")
 

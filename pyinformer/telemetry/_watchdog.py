@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from pyinformer._printable import printable
 from pyinformer._runtime.clock import monotonic
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.thread_frames import frame_of
 from pyinformer.telemetry.metrics import NO_METRICS, Metrics, fenced
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer.cli.demo._comparison import differences, list_objects
+from pyinformer.cli.demo._cache_comparison import differences, list_objects
 from pyinformer.cli.demo._mirror import Mirror
 from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer

@@ -16,8 +16,8 @@ import pytest
 from pyinformer.cache.informer import core_of
 from pyinformer.cli.demo import demo
 from pyinformer.cli.demo._demo import DemoRun
-from pyinformer.cli.demo._screens import PlainScreen
-from pyinformer.cli.demo._world import DemoWorld
+from pyinformer.cli.demo._output_modes import PlainScreen
+from pyinformer.cli.demo._simulated_cluster import DemoWorld
 from pyinformer.objects import Added, KubeObject
 from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod

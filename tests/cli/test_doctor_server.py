@@ -19,7 +19,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.cli.doctor._certificates import Certificate, certificate_of, token_expiry
+from pyinformer.cli.doctor._credential_expiry import Certificate, certificate_of, token_expiry
 from pyinformer.cli.doctor._facts import (
     LoginFacts,
     ResourceFacts,

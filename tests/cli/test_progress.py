@@ -10,7 +10,7 @@ import pytest
 
 from pyinformer.cache.informer import NamespaceStatus
 from pyinformer.cache.reflector import ReflectorState
-from pyinformer.cli.objects._progress import ProgressReporter, is_refused
+from pyinformer.cli.objects._progress_reporter import ProgressReporter, is_refused
 
 _LOADING = NamespaceStatus(
     follows="pods.v1 in shop",

@@ -18,7 +18,7 @@ from pyinformer.cli.scenes import (
     _avalanche,
     _backward_position,
     _etcd_restore,
-    _held_lock,
+    _lock_during_connect,
     _mutated_cache,
     _resync_storm,
 )
@@ -112,7 +112,7 @@ async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
 async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_none_of_ours(
     server: SceneServer,
 ) -> None:
-    result = await _held_lock.perform(server)
+    result = await _lock_during_connect.perform(server)
 
     plain, ours = result.plain, result.ours
     assert (plain.answered, plain.paused_error) == (0, "nothing: TimeoutError")

@@ -21,7 +21,7 @@ from pyinformer.cli.demo._event_messages import (
     pod_message,
 )
 from pyinformer.cli.demo._metrics import Frame, ResourceRow, format_size, rss_bytes
-from pyinformer.cli.demo._screens import PlainScreen, screen_for
+from pyinformer.cli.demo._output_modes import PlainScreen, screen_for
 from pyinformer.cli.output import takes_control_codes
 from pyinformer.objects import Added, Deleted, Event, JSONObject, KubeObject, Updated
 from tests.cli.cluster_objects import pod, view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyinformer.cli.demo._world import DemoWorld
+from pyinformer.cli.demo._simulated_cluster import DemoWorld
 from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer
 

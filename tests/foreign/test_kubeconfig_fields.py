@@ -32,7 +32,7 @@ _PEM = _ISSUED.cert_pem.bytes()
 _LOGIN = _ISSUED.issue_cert("jane@example.org")
 # What client-go finds out when it connects, or does without a word, is refused when it is read.
 _REFUSED_ON_PURPOSE = (
-    "no entry named",  # of the context's user: client-go sends requests of nobody
+    "no entry named",  # of the context's user: client-go sends requests without a login
     "client-key: needs a client-certificate",
     "client-certificate: is missing",
     "client certificate ",  # files that TLS cannot use

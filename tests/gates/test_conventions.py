@@ -199,4 +199,4 @@ def test_an_api_version_is_split_in_one_place() -> None:
         for path in _PACKAGE
         if splits.search(path.read_text(encoding="utf-8"))
     ]
-    assert [str(path) for path in found] == ["pyinformer/objects/_keys.py"]
+    assert [str(path) for path in found] == ["pyinformer/objects/_keys_and_kinds.py"]

@@ -25,7 +25,7 @@ _DOORS: Final = {
     "aiohttp": (
         "client/transport/",
         "testing/",
-        "kopf/_connection.py",  # the types of kopf's session
+        "kopf/_vault_session.py",  # the types of kopf's session
         "cli/scenes/_plain_informer.py",  # the errors that kubernetes_asyncio lets through
     ),
     "kopf": ("kopf/",),

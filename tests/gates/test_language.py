@@ -82,7 +82,7 @@ BANNED: Final = (
 
 EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
     # The message of the real kube-apiserver.
-    "pyinformer/testing/apiserver/writes/_validation.py": ("nor is",),
+    "pyinformer/testing/apiserver/writes/_metadata_validation.py": ("nor is",),
     # The names of controller-runtime's tests.
     "docs/reference/conformance-controller-runtime.md": ("told",),
 }

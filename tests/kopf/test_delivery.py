@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.kopf._delivery import Delivery
-from pyinformer.kopf._remembered_objects import CachedKeys, CachedObjects, Known
+from pyinformer.kopf._stream_cache import CachedKeys, CachedObjects, Known
 from pyinformer.objects import (
     Added,
     Deleted,

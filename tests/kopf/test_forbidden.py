@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyinformer.errors import ForbiddenError, ServerError
-from pyinformer.kopf._forbidden import Refusal
+from pyinformer.kopf._refused_requests import Refusal
 
 NO = ForbiddenError(status=403)
 

@@ -27,7 +27,7 @@ from pyinformer.errors import (
     NotCachedError,
 )
 from pyinformer.kopf._operators import KopfOperator, current_operator
-from pyinformer.kopf._remembered_objects import CachedKeys, CachedObjects
+from pyinformer.kopf._stream_cache import CachedKeys, CachedObjects
 from pyinformer.testing import APIServer, Fault
 from tests.docs import pages
 from tests.kopf.inside import activities

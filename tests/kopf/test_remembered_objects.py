@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kopf._cogs.structs.references import NamespaceName, Resource
 
 from pyinformer.kopf._left_objects import LeftObjects
-from pyinformer.kopf._remembered_objects import CachedKeys, CachedObjects
+from pyinformer.kopf._stream_cache import CachedKeys, CachedObjects
 from pyinformer.objects import KubeObject, ObjectMeta
 from tests.kopf.streams import PODS
 from tests.kopf.test_delivery import POD, pod

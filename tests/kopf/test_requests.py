@@ -15,9 +15,9 @@ from kopf._core.engines import peering
 
 import kopf
 import pyinformer.kopf
-from pyinformer.kopf import _health, _requests
+from pyinformer.kopf import _operator_supervision, _repeated_requests
 from pyinformer.kopf._operators import current_operator, register
-from pyinformer.kopf._scans import SharedScans
+from pyinformer.kopf._shared_scans import SharedScans
 from pyinformer.testing import APIServer, Fault
 from tests.kopf.operators import put, settings_of
 from tests.kopf.streams import PODS, vault_of
@@ -74,7 +74,9 @@ def problems(after_seconds: float) -> list[str]:
 
 def problems_of(operator: KopfOperator, *, after_seconds: float = 0.0) -> list[str]:
     """Return the same of one of several operators."""
-    return _health._problems(operator, asyncio.get_running_loop().time() + after_seconds)
+    return _operator_supervision._problems(
+        operator, asyncio.get_running_loop().time() + after_seconds
+    )
 
 
 @pytest.mark.parametrize("status", [400, 403, 404])
@@ -162,7 +164,7 @@ async def test_a_later_fetch_is_repeated_but_for_missing_rights(
     server.faults.add(Fault(resource="pods", status=403, times=2))
     with pytest.raises(errors.APIForbiddenError):
         await fetch(settings)
-    _requests.IN_STREAM.set(True)
+    _repeated_requests.IN_STREAM.set(True)
     server.faults.add(Fault(resource="pods", status=500, times=2))
     with pytest.raises(errors.APIServerError):
         await fetch(settings)
@@ -194,7 +196,7 @@ async def test_the_first_keepalive_fails_as_in_kopf(
 async def test_a_later_keepalive_is_repeated_and_the_end_is_reported(
     server: APIServer, settings: kopf.OperatorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_requests, "_period_seconds", lambda _: 0.01)
+    monkeypatch.setattr(_repeated_requests, "_period_seconds", lambda _: 0.01)
     task = keepalive(settings)
     await until(lambda: "me" in status_of(server))
     struck = server.faults.struck

@@ -18,8 +18,8 @@ from kopf._cogs.structs.credentials import Vault
 
 import kopf
 import pyinformer.kopf
-from pyinformer.kopf._health import orchestrator_hook
 from pyinformer.kopf._index_gate import PERIOD_SECONDS, Gate
+from pyinformer.kopf._operator_supervision import orchestrator_hook
 from pyinformer.kopf._operators import current_operator
 from pyinformer.kopf._options import Options
 from tests.kopf.inside import counted

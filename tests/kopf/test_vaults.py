@@ -12,7 +12,6 @@ from kopf._cogs.clients import auth
 from kopf._cogs.structs.credentials import Vault
 
 import kopf
-from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._operators import (
     KopfOperator,
     current_operator,
@@ -21,6 +20,7 @@ from pyinformer.kopf._operators import (
     refuse,
     register,
 )
+from pyinformer.kopf._vault_session import VaultSession
 from pyinformer.testing import APIServer
 from tests.kopf.operators import settings_of
 from tests.kopf.streams import info_of, vault_of

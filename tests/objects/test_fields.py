@@ -15,11 +15,11 @@ from pyinformer.objects import (
     METADATA_BYTES,
     Identity,
     MetadataReader,
-    _fields,
+    _json_field_scanner,
     fields_of,
     identity_in,
 )
-from pyinformer.objects._fields import _Splitter
+from pyinformer.objects._json_field_scanner import _Splitter
 
 _text = st.text(alphabet='ab{}[]",:\\\n é\u2028', max_size=8)
 _names = st.sampled_from(["a", "metadata", "name", "object", "kind", "type", '"', "\\", "é"])
@@ -233,9 +233,13 @@ def test_many_members_beside_a_deep_one_are_each_read_once(
 ) -> None:
     """A megabyte of small lists took 30 s: the reader looked far ahead of each."""
     seen = _Bytes()
-    members_of = _fields._members
-    monkeypatch.setattr(_fields, "_members", lambda name: seen.counted(members_of(name)))
-    monkeypatch.setattr(_fields, "_reaches", [seen.counted(one) for one in _fields._reaches])
+    members_of = _json_field_scanner._members
+    monkeypatch.setattr(
+        _json_field_scanner, "_members", lambda name: seen.counted(members_of(name))
+    )
+    monkeypatch.setattr(
+        _json_field_scanner, "_reaches", [seen.counted(one) for one in _json_field_scanner._reaches]
+    )
     deep = b"[" * 2_000 + b"]" * 2_000
     members = b",".join(b'"k%d":%b' % (number, value) for number in range(2_000))
     text = b'{"deep":%b,"metadata":{"name":"a"},%b}' % (deep, members)

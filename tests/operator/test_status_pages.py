@@ -23,7 +23,7 @@ from pyinformer.controller import ControllerStatus
 from pyinformer.errors import ClusterUnavailableError, InvalidArgumentError
 from pyinformer.operator import Health, HealthServer
 from pyinformer.operator._health_server import Document
-from pyinformer.operator._same_host import PageRequest, is_loopback, why_foreign
+from pyinformer.operator._local_request_check import PageRequest, is_loopback, why_foreign
 from pyinformer.operator._status_pages import _informer
 from pyinformer.testing import APIServer, Fault
 from tests.cache.informer.clusters import HURRIED, pod

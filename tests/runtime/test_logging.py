@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from pyinformer._printable import Lines
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from tests.hostile import HOSTILE, assert_shown_safely
 
 _log = get_logger("pyinformer.tests")
@@ -128,7 +128,7 @@ def test_a_filter_that_raises_costs_the_line_and_is_named_once() -> None:
     """In a process of its own: in tests such an error is raised."""
     program = """
 import logging
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 
 def refuse(record):
     raise TypeError("secret")
@@ -166,7 +166,7 @@ def test_nothing_leaves_a_log_call_where_stderr_cannot_be_written(
     """In a process of its own. Without a handler, Python prints warnings to stderr itself."""
     program = f"""
 import logging, os, sys
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 
 class Naive(logging.Handler):
     def emit(self, record):
@@ -194,7 +194,7 @@ def test_what_ends_the_program_passes_the_report_of_a_lost_line() -> None:
     """In a process of its own: a signal arrives while the report is written."""
     program = """
 import logging, sys
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 
 class Interrupted:
     def write(self, text):

@@ -1,5 +1,6 @@
 """Tasks and threads: hosts for our own tasks, plain tasks and threads for user code, a watchdog."""
 
+from pyinformer._runtime.tasks._asyncio_runner import means_off, program_runner, run_on_asyncio
 from pyinformer._runtime.tasks._host import (
     Closable,
     Host,
@@ -8,8 +9,14 @@ from pyinformer._runtime.tasks._host import (
     start_from_anywhere,
     start_in,
 )
-from pyinformer._runtime.tasks._imports import check_not_imported, imported_only
-from pyinformer._runtime.tasks._logged_errors import (
+from pyinformer._runtime.tasks._import_guard import check_not_imported, imported_only
+from pyinformer._runtime.tasks._loop_owner import LoopOwner
+from pyinformer._runtime.tasks._loop_time import loop_time
+from pyinformer._runtime.tasks._signal_listener import SignalListener, on_sigusr1
+from pyinformer._runtime.tasks._throttle import Throttle
+from pyinformer._runtime.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
+from pyinformer._runtime.tasks._token_bucket import TokenBucket
+from pyinformer._runtime.tasks._user_error_logging import (
     FailureLog,
     LogExceptions,
     causes_text,
@@ -19,14 +26,7 @@ from pyinformer._runtime.tasks._logged_errors import (
     repeats_text,
     trace_text,
 )
-from pyinformer._runtime.tasks._loop_owner import LoopOwner
-from pyinformer._runtime.tasks._loop_time import loop_time
-from pyinformer._runtime.tasks._runner import means_off, program_runner, run_on_asyncio
-from pyinformer._runtime.tasks._signal_listener import SignalListener, on_sigusr1
-from pyinformer._runtime.tasks._throttle import Throttle
-from pyinformer._runtime.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
-from pyinformer._runtime.tasks._token_bucket import TokenBucket
-from pyinformer._runtime.tasks._user_functions import (
+from pyinformer._runtime.tasks._user_function_checks import (
     check_callable,
     check_plain,
     checked_by,
@@ -46,7 +46,7 @@ from pyinformer._runtime.tasks._user_tasks import (
     run_shielded,
     wait_shielded,
 )
-from pyinformer._runtime.tasks._watch_turn import Turn
+from pyinformer._runtime.tasks._watch_read_batch import Turn
 from pyinformer._runtime.tasks._worker_threads import WorkerThreads, released_time, run_in_daemon
 
 __all__ = [

@@ -18,10 +18,10 @@ from typing import Final, Protocol, Self, TypeAlias, TypeVarTuple, final
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.tasks._logged_errors import error_text
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
+from pyinformer._runtime.tasks._user_error_logging import error_text
 from pyinformer._runtime.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.errors import InformerError, InternalError, LifecycleError
 
 _log = get_logger(__name__)

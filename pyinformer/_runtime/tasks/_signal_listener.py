@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, final
 
-from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.tasks._logged_errors import error_text
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
+from pyinformer._runtime.tasks._user_error_logging import error_text
 from pyinformer.errors import LifecycleError
 
 if TYPE_CHECKING:

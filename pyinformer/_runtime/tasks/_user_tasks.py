@@ -14,9 +14,9 @@ from typing import Any, TypeVar, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.tasks._logged_errors import error_text
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
+from pyinformer._runtime.tasks._user_error_logging import error_text
 
 _log = get_logger(__name__)
 

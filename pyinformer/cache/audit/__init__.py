@@ -9,12 +9,12 @@ from pyinformer.cache.audit._consistency import (
     Difference,
     Mismatches,
 )
-from pyinformer.cache.audit._mutation import CacheMutation, MutatedPath, MutationMode
 from pyinformer.cache.audit._mutation_detector import (
     DebugSession,
     MutationDetector,
     MutationStatistics,
 )
+from pyinformer.cache.audit._mutation_diff import CacheMutation, MutatedPath, MutationMode
 from pyinformer.cache.audit._mutation_ledger import SharedValue, ValueSource
 
 __all__ = [

@@ -17,7 +17,7 @@ from weakref import WeakSet
 import anyio
 
 from pyinformer._runtime.tasks import check_plain, loop_time, spread
-from pyinformer.cache.audit._mutation import MutationMode, digest_of
+from pyinformer.cache.audit._mutation_diff import MutationMode, digest_of
 from pyinformer.cache.audit._mutation_ledger import MutationLedger
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
 from pyinformer.objects import (
@@ -29,7 +29,7 @@ from pyinformer.objects import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.cache.audit._mutation import CacheMutation
+    from pyinformer.cache.audit._mutation_diff import CacheMutation
     from pyinformer.cache.audit._mutation_ledger import SharedValue, ValueSource
 
 _DEBUG_PERIOD_SECONDS = 0.25

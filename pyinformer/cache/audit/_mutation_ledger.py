@@ -13,10 +13,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import error_text, refuse_awaitable
-from pyinformer._runtime.user_code import ENDS_PROGRAM
-from pyinformer.cache.audit._mutation import CacheMutation, MutatedPath, digest_of, mutated_paths
+from pyinformer.cache.audit._mutation_diff import (
+    CacheMutation,
+    MutatedPath,
+    digest_of,
+    mutated_paths,
+)
 
 if TYPE_CHECKING:
     from pyinformer.objects import KubeObject

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import spread
 from pyinformer.cache.audit import AuditReport, Comparison, Difference, Mismatches
 from pyinformer.cache.informer._identities import Identities

@@ -27,7 +27,7 @@ from pyinformer.objects import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.cache.informer._read_your_writes import Freshness
+    from pyinformer.cache.informer._own_write_progress import Freshness
     from pyinformer.cache.reflector import LiveIdentity
 
 _VERIFY_AFTER_SECONDS = 1.0  # nearly every event is there by then; then 2 s, 4 s later

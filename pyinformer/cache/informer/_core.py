@@ -20,7 +20,7 @@ from pyinformer.cache.informer._mutation_guard import MutationGuard
 from pyinformer.cache.informer._namespace_caches import NamespaceCaches
 from pyinformer.cache.informer._namespace_selection import NamespaceSelection, labels_only
 from pyinformer.cache.informer._own_writes import OwnWrites
-from pyinformer.cache.informer._readiness import CacheReadiness
+from pyinformer.cache.informer._read_preconditions import CacheReadiness
 from pyinformer.cache.informer._settings import InformerSettings, Scope
 from pyinformer.cache.informer.delivery import Receiver, SharedProcessor
 from pyinformer.cache.store import Lister

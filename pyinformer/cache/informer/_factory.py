@@ -15,7 +15,7 @@ import anyio
 
 from pyinformer._printable import Lines
 from pyinformer._runtime.call_site import call_site
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import (
     DEFAULT_GRACE_SECONDS,
     Closable,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 
 import anyio
 
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import check_plain, loop_time, refuse_awaitable
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,

@@ -12,8 +12,8 @@ import anyio
 
 from pyinformer._runtime.tasks import start_in
 from pyinformer.cache.informer._auditor import Auditor
-from pyinformer.cache.informer._machine_suspends import Suspends
-from pyinformer.cache.informer._read_your_writes import Freshness
+from pyinformer.cache.informer._host_suspends import Suspends
+from pyinformer.cache.informer._own_write_progress import Freshness
 from pyinformer.cache.informer._state_changes import StateChangeReporter
 from pyinformer.cache.informer._status import NamespaceStatus
 from pyinformer.cache.informer._store_sink import StoreSink, make_sink

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, cast, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.informer._settings import InformerSettings
 from pyinformer.errors import FieldNotFoundError, InformerError
 from pyinformer.objects import KubeObject, ObjectCodec, V

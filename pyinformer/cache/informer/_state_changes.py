@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from pyinformer._runtime.clock import monotonic
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import (
     FailureLog,
     check_plain,
@@ -21,7 +22,6 @@ from pyinformer._runtime.tasks import (
     refuse_awaitable,
     repeats_text,
 )
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.cache.reflector import ReflectorState
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated, V
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from pyinformer.cache.informer._read_your_writes import Freshness
+    from pyinformer.cache.informer._own_write_progress import Freshness
     from pyinformer.cache.informer._settings import QueueKind
     from pyinformer.cache.reflector import Sink
     from pyinformer.cache.store import Indexer

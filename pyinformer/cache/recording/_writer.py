@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import error_text
 from pyinformer.cache.recording._files import RecordingFiles, file_error
 from pyinformer.cache.recording._line_buffer import LINE_FIELD, LineBuffer

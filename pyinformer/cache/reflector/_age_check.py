@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.reflector._age_proof import DOUBT_SECONDS, reaches
-from pyinformer.cache.reflector._silence import Look, SilenceFinding, look_at
+from pyinformer.cache.reflector._silent_watch_probe import Look, SilenceFinding, look_at
 from pyinformer.cache.reflector.lineage import SelectorIgnoredError
 from pyinformer.client.transport import ListSplitter, is_refusal
 from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooLargeError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyinformer.cache.reflector._age_proof import AgeProof
     from pyinformer.cache.reflector._request_budget import RequestBudget
-    from pyinformer.cache.reflector._silence import StreamProgress
+    from pyinformer.cache.reflector._silent_watch_probe import StreamProgress
     from pyinformer.cache.reflector.lineage import RoundTrip, RoundTrips
     from pyinformer.cache.reflector.machine import ReflectorMachine
     from pyinformer.client.transport import ListWatch

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, 
 import msgspec
 from msgspec.structs import replace
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.reflector._discovery_failures import DiscoveryFailures
 from pyinformer.client.transport import (
     decode_groups,

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, Generic, final
 
 import anyio
 
-from pyinformer.cache.reflector._body_reader import read_body
-from pyinformer.cache.reflector._silence import IdleTimer
+from pyinformer.cache.reflector._gateway_watch_opening import open_unless_mute
+from pyinformer.cache.reflector._silent_watch_probe import IdleTimer
 from pyinformer.cache.reflector._throttled_pages import past_throttling
-from pyinformer.cache.reflector._watch_opening import open_unless_mute
+from pyinformer.cache.reflector._watch_body_reader import read_body
 from pyinformer.cache.reflector.lineage import read_live
 from pyinformer.cache.reflector.machine import is_throttled
 from pyinformer.cache.reflector.machine.steps import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import TimeBudget, loop_time, spread
 from pyinformer.cache.reflector._initial_events import (
     INITIAL_EVENTS_TOTAL_SECONDS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, final
 
 from msgspec import Struct
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.objects import KubeObject, V
 
 if TYPE_CHECKING:

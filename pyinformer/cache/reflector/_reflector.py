@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, final
 import anyio
 from anyio import TASK_STATUS_IGNORED
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import Turn, error_text, trace_text
 from pyinformer.cache.reflector._age_proof import AgeProof
 from pyinformer.cache.reflector._availability import (
@@ -32,7 +32,7 @@ from pyinformer.cache.reflector._followed_server import FollowedServer
 from pyinformer.cache.reflector._initial_events import open_watch_list
 from pyinformer.cache.reflector._loader import Loader
 from pyinformer.cache.reflector._options import ReflectorOptions
-from pyinformer.cache.reflector._outcomes import count_outcome
+from pyinformer.cache.reflector._outcome_labels import count_outcome
 from pyinformer.cache.reflector._quarantine import Quarantine, StaleObject
 from pyinformer.cache.reflector._reporting import (
     AuditRequests,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, final
 from msgspec import Struct
 
 from pyinformer._runtime.clock import wall_time
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import error_text
 from pyinformer.cache.reflector.machine import ReflectorState
 from pyinformer.errors import ForbiddenError, InformerError

@@ -21,7 +21,7 @@ from pyinformer._runtime.tasks import Throttle
 from pyinformer.cache.reflector._discovery_failures import DiscoveryFailures
 from pyinformer.cache.reflector._outage import Outage
 from pyinformer.cache.reflector._rights import Rights
-from pyinformer.cache.reflector._silence import SilenceMonitor
+from pyinformer.cache.reflector._silent_watch_probe import SilenceMonitor
 from pyinformer.client.transport import LEAST_BYTES_PER_SECOND
 from pyinformer.errors import InternalError
 from pyinformer.objects import check_integer, check_seconds, check_type

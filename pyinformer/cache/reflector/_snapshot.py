@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.reflector.machine.steps import ListUnorderedError, WatchListUnspokenError
 from pyinformer.client.transport import (
     ADDED,

@@ -18,15 +18,15 @@ from msgspec import Struct
 
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.reflector._age_check import AgeCheck
-from pyinformer.cache.reflector._body_reader import read_body
 from pyinformer.cache.reflector._event_applier import EventApplier, StreamBroken
-from pyinformer.cache.reflector._silence import (
+from pyinformer.cache.reflector._gateway_watch_opening import open_unless_mute
+from pyinformer.cache.reflector._silent_watch_probe import (
     IdleTimer,
     SilenceFinding,
     StreamProgress,
     until_doubtful,
 )
-from pyinformer.cache.reflector._watch_opening import open_unless_mute
+from pyinformer.cache.reflector._watch_body_reader import read_body
 from pyinformer.cache.reflector.lineage import check_is_asked_for
 from pyinformer.cache.reflector.machine.steps import (
     Input,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector._options import ReflectorOptions
     from pyinformer.cache.reflector._reporting import AuditRequests, StateReporter
     from pyinformer.cache.reflector._request_budget import RequestBudget
-    from pyinformer.cache.reflector._silence import SilenceMonitor
+    from pyinformer.cache.reflector._silent_watch_probe import SilenceMonitor
     from pyinformer.cache.reflector._sink import Sink
     from pyinformer.cache.reflector._tap import ReflectorTap
     from pyinformer.cache.reflector.guard import Guard

@@ -17,7 +17,6 @@ from pyinformer.cache.store._index import (
 from pyinformer.cache.store._indexer import Indexer
 from pyinformer.cache.store._joint_indexer import Cache, JointIndexer
 from pyinformer.cache.store._lister import Lister, NamespaceLister, Readiness
-from pyinformer.cache.store._merging import merged_get
 from pyinformer.cache.store._overlay import (
     Overlay,
     OverlayEntries,
@@ -25,6 +24,7 @@ from pyinformer.cache.store._overlay import (
     OverlayStatistics,
     UnconfirmedWrite,
 )
+from pyinformer.cache.store._overlay_reads import merged_get
 
 __all__ = [
     "NAMESPACE_INDEX",

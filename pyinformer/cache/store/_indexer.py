@@ -16,8 +16,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, cast, final
 
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import check_plain
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.cache.store._index import (
     NAMESPACE_INDEX,
     Index,
@@ -27,7 +27,7 @@ from pyinformer.cache.store._index import (
     find_index,
     text_of,
 )
-from pyinformer.cache.store._index_readers import (
+from pyinformer.cache.store._index_functions import (
     SharedPaths,
     has_value,
     read_again,

@@ -10,7 +10,7 @@ import threading
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, final
 
-from pyinformer.cache.store._copying import copy_at_once
+from pyinformer.cache.store._atomic_copy import copy_at_once
 from pyinformer.cache.store._label_index import LabelIndex, LabelIndexes
 from pyinformer.objects import V
 

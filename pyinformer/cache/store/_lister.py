@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast, final
 from pyinformer._runtime.tasks import TimeBudget
 from pyinformer.cache.store._decoded import DecodedLister
 from pyinformer.cache.store._index import NAMESPACE_INDEX
-from pyinformer.cache.store._merging import (
+from pyinformer.cache.store._overlay import OverlayEntries
+from pyinformer.cache.store._overlay_reads import (
     merged_by_index,
     merged_get,
     merged_index_values,
@@ -23,7 +24,6 @@ from pyinformer.cache.store._merging import (
     merged_list,
     merged_matching,
 )
-from pyinformer.cache.store._overlay import OverlayEntries
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, ObjectNotFoundError
 from pyinformer.objects import (
     KubeObject,

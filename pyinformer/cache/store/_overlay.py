@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.objects import (
     Deleted,
     Event,

@@ -16,10 +16,10 @@ from itertools import chain, repeat
 from operator import attrgetter, contains, is_
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, final
 
-from pyinformer.cache.store._copying import copy_at_once
+from pyinformer.cache.store._atomic_copy import copy_at_once
 from pyinformer.cache.store._index import NAMESPACE_INDEX, find_index
-from pyinformer.cache.store._index_readers import has_value, values_of
-from pyinformer.cache.store._selecting import select
+from pyinformer.cache.store._index_functions import has_value, values_of
+from pyinformer.cache.store._label_filter import select
 from pyinformer.objects import V
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import anyio
 
 from pyinformer.cache.informer import SharedInformer, SharedInformerFactory
 from pyinformer.cli._shutdown import shutdown_signals
-from pyinformer.cli.demo._comparison import differences, list_objects
+from pyinformer.cli.demo._cache_comparison import differences, list_objects
 from pyinformer.cli.demo._driver import Driver, Steppable
 from pyinformer.cli.demo._event_messages import (
     DeploymentView,
@@ -32,8 +32,8 @@ from pyinformer.cli.demo._event_messages import (
 )
 from pyinformer.cli.demo._metrics import Frame, WatchedResource, format_size, rss_bytes
 from pyinformer.cli.demo._mirror import Mirror
-from pyinformer.cli.demo._screens import Screen, screen_for
-from pyinformer.cli.demo._world import DemoWorld
+from pyinformer.cli.demo._output_modes import Screen, screen_for
+from pyinformer.cli.demo._simulated_cluster import DemoWorld
 from pyinformer.client.cluster import connect
 from pyinformer.errors import InformerError
 from pyinformer.objects import Event, KubeObject, compare_resource_versions

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pyinformer.cli._console import PipeConsole
+from pyinformer.cli._pipe_console import PipeConsole
 from pyinformer.cli.demo._event_messages import EventLog
 from pyinformer.cli.demo._metrics import Frame, ResourceRow, format_size
 

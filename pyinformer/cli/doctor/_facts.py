@@ -12,7 +12,7 @@ RequestFailure: TypeAlias = Literal[
 """Refused are the credentials, the server's certificate, the login of the proxy, or the tunnel."""
 
 if TYPE_CHECKING:
-    from pyinformer.cli.doctor._certificates import Certificate
+    from pyinformer.cli.doctor._credential_expiry import Certificate
     from pyinformer.cli.doctor._network import NetworkFacts
     from pyinformer.objects import GroupVersionResource
 

@@ -23,7 +23,7 @@ import anyio
 
 from pyinformer._runtime.clock import monotonic, wall_time
 from pyinformer._runtime.tasks import run_in_daemon
-from pyinformer.cli.doctor._certificates import Certificate, certificate_of
+from pyinformer.cli.doctor._credential_expiry import Certificate, certificate_of
 from pyinformer.client.transport import ClusterConfig, name_for_tls, request_url, with_zone_index
 
 Step: TypeAlias = Literal["lookup", "connect", "tls", "request"]

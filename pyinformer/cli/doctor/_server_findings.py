@@ -20,7 +20,7 @@ from pyinformer.operator.diagnosis import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.cli.doctor._certificates import Certificate
+    from pyinformer.cli.doctor._credential_expiry import Certificate
     from pyinformer.cli.doctor._facts import (
         LoginFacts,
         RequestFailure,

@@ -20,7 +20,7 @@ from pyinformer.cache.informer import SharedInformer
 from pyinformer.cli._exit_status import FAILED, OK
 from pyinformer.cli._shutdown import Shutdown
 from pyinformer.cli.objects._command import DisplayOptions
-from pyinformer.cli.objects._printer import in_chunks
+from pyinformer.cli.objects._event_printer import in_chunks
 from pyinformer.cli.objects._session import Session
 from pyinformer.cli.output import Output, json_line, shown, table_of, yaml_document, yaml_item
 from pyinformer.objects import KubeObject

@@ -19,7 +19,7 @@ from pyinformer._printable import printable
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.cache.reflector import ReflectorState
-from pyinformer.cli.objects._progress import (
+from pyinformer.cli.objects._progress_reporter import (
     ProgressReporter,
     is_permanent_failure,
     is_refused,

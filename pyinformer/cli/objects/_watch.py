@@ -13,7 +13,7 @@ from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.informer import SharedInformer
 from pyinformer.cli._shutdown import Shutdown
 from pyinformer.cli.objects._command import DisplayOptions
-from pyinformer.cli.objects._printer import EventPrinter, Rendering
+from pyinformer.cli.objects._event_printer import EventPrinter, Rendering
 from pyinformer.cli.objects._session import Session
 from pyinformer.cli.output import JsonRendering, Output, TextRendering
 

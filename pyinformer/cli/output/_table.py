@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, final
 
 from pyinformer._printable import printable
-from pyinformer.cli.output._columns import Cells, KindColumns, columns_of
+from pyinformer.cli.output._kind_columns import Cells, KindColumns, columns_of
 from pyinformer.errors import InvalidObjectError
 from pyinformer.objects import KubeObject
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from pyinformer.cli._exit_status import FAILED, OK
+from pyinformer.cli.project._manifest_settings import read_settings
 from pyinformer.cli.project._manifests import manifests_of
+from pyinformer.cli.project._manifests_command import replace
 from pyinformer.cli.project._names import ProjectNames
-from pyinformer.cli.project._settings import read_settings
 from pyinformer.cli.project._templates import render
-from pyinformer.cli.project._update import replace
 from pyinformer.operator import Operator
 
 _FILES: Final = {

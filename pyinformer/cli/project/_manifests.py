@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pyinformer.cli.project._settings import LABEL, ManifestSettings, semantic_version
+from pyinformer.cli.project._manifest_settings import LABEL, ManifestSettings, semantic_version
 from pyinformer.cli.project._templates import render
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import dump_yaml_documents, yaml_scalar

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Final, final
 
-from pyinformer.cli.project._settings import LABEL
+from pyinformer.cli.project._manifest_settings import LABEL
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import guess_plural
 from pyinformer.testing.apiserver.resources import BUILT_IN

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pyinformer.cli._console import PipeConsole
+from pyinformer.cli._pipe_console import PipeConsole
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, rows
 
 _WIDTH = 100  # in a file, and on wider terminals

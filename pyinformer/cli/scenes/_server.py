@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from pyinformer._runtime.loggers import logger_named
+from pyinformer._runtime.escaping_loggers import logger_named
 from pyinformer.cli.scenes._proxy import Proxy, Upstream, run_proxy
 from pyinformer.client.cluster import Cluster, connect
 from pyinformer.client.transport import ClusterConfig

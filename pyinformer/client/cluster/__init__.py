@@ -1,6 +1,5 @@
 """One API server as a program uses it: finding it, reading and writing objects, discovery."""
 
-from pyinformer.client.cluster._bodies import Body
 from pyinformer.client.cluster._cluster import (
     Cluster,
     Propagation,
@@ -11,20 +10,21 @@ from pyinformer.client.cluster._cluster import (
 from pyinformer.client.cluster._connect import connect
 from pyinformer.client.cluster._discovery import Discovery
 from pyinformer.client.cluster._field_manager import writing_as
+from pyinformer.client.cluster._json_conversion import Body
 from pyinformer.client.cluster._log_stream import LogStream
-from pyinformer.client.cluster._managed_fields import upgrade_managed_fields
+from pyinformer.client.cluster._managed_fields_upgrade import upgrade_managed_fields
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.client.cluster._pool import ClusterPool
 from pyinformer.client.cluster._pooled_cluster import PooledClusterStatus
-from pyinformer.client.cluster._targets import Parent, head_of
-from pyinformer.client.cluster._throttled_requests import WriteOptions, WriteStatistics
-from pyinformer.client.cluster._upserts import (
+from pyinformer.client.cluster._retry_on_conflict import (
     Upserted,
     check_attempt,
     create_or_update,
     pause_after_conflict,
     retry_on_conflict,
 )
+from pyinformer.client.cluster._targets import Parent, head_of
+from pyinformer.client.cluster._throttled_requests import WriteOptions, WriteStatistics
 from pyinformer.client.cluster._write_context import (
     CURRENT_CALLER,
     CURRENT_WRITER,

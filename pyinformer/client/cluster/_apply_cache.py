@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.client.cluster._patches import identity_field, same
+from pyinformer.client.cluster._merge_patch import identity_field, same
 from pyinformer.errors import InvalidObjectError
 from pyinformer.objects import (
     GroupVersionResource,

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from pyinformer._runtime.tasks import Closable, loop_time
 from pyinformer.client.cluster._apply_cache import ApplyCache, ApplyKey
-from pyinformer.client.cluster._bodies import Body, body_of, encode_body, is_model
-from pyinformer.client.cluster._conditions import StatusChange
+from pyinformer.client.cluster._condition_merge import StatusChange
 from pyinformer.client.cluster._discovery import Discovery
-from pyinformer.client.cluster._edits import patch_of, status_change_of
 from pyinformer.client.cluster._field_manager import (
     apply_manager_of,
     checked_field_manager,
     field_manager_of,
 )
 from pyinformer.client.cluster._ineffective_patches import IneffectivePatches
+from pyinformer.client.cluster._json_conversion import Body, body_of, encode_body, is_model
 from pyinformer.client.cluster._log_stream import LogStream, log_query
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
+from pyinformer.client.cluster._patch_from_edits import patch_of, status_change_of
 from pyinformer.client.cluster._request_spans import RequestSpans
-from pyinformer.client.cluster._request_state import Share, waiting_samples
+from pyinformer.client.cluster._request_wait_metrics import Share, waiting_samples
 from pyinformer.client.cluster._targets import (
     Parent,
     Target,
@@ -46,7 +46,7 @@ from pyinformer.client.cluster._throttled_requests import (
     WriteOptions,
     WriteStatistics,
 )
-from pyinformer.client.cluster._unstored_status import (
+from pyinformer.client.cluster._unstored_status_fields import (
     STATUS_IS_APART,
     dropped_paths,
     has_status_fields,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import msgspec
 
-from pyinformer._runtime.loggers import get_logger
-from pyinformer.client.cluster._served_resources import Catalogue, GroupVersions, merged, read_root
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer.client.cluster._resource_lookup import Catalogue, GroupVersions, merged, read_root
 from pyinformer.client.transport import (
     APIResource,
     decode_resources,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Final, final
 
-from pyinformer.client.cluster._bodies import NO_UNICODE
+from pyinformer.client.cluster._json_conversion import NO_UNICODE
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.objects import plain_text
 

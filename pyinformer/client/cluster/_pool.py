@@ -20,9 +20,9 @@ from typing import Final, Generic, TypeAlias, TypeVar, final
 import anyio
 import anyio.lowlevel
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import Host, LoopOwner, Startable, UserTasks, run_shielded
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.client.cluster._cluster import Cluster
 from pyinformer.client.cluster._connect import connect as connect_to
 from pyinformer.client.cluster._pooled_cluster import (

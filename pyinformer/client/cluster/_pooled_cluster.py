@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar, f
 
 import anyio
 
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.errors import CacheSyncTimeoutError, ClusterUnavailableError, InformerError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 from urllib.parse import quote, unquote
 
-from pyinformer.client.cluster._bodies import NO_UNICODE, Body, body_of
+from pyinformer.client.cluster._json_conversion import NO_UNICODE, Body, body_of
 from pyinformer.client.transport import APIResource
 from pyinformer.errors import ForbiddenError, InvalidArgumentError, NotFoundError
 from pyinformer.objects import (

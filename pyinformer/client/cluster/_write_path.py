@@ -10,13 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
 
-from pyinformer.client.cluster._bodies import encode_body
-from pyinformer.client.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
+from pyinformer.client.cluster._json_conversion import encode_body
 from pyinformer.client.cluster._targets import Target, check_scope, object_path, resource_of
 from pyinformer.client.cluster._throttled_requests import ThrottledRequests, WriteStatistics
-from pyinformer.client.cluster._unstored_status import UnstoredFields
+from pyinformer.client.cluster._unstored_status_fields import UnstoredFields
 from pyinformer.client.cluster._write_context import WriteOutcomes, current_identity
 from pyinformer.client.cluster._write_observer import WriteObservers
+from pyinformer.client.cluster._write_responses import (
+    ResponseReader,
+    deleted_uid,
+    is_gone,
+    is_released,
+)
 from pyinformer.client.cluster._written_statuses import WrittenStatuses
 from pyinformer.client.transport import record_write
 from pyinformer.errors import (

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 import msgspec
 
-from pyinformer.client.cluster._conditions import CONDITIONS, by_type, with_changed
+from pyinformer.client.cluster._condition_merge import CONDITIONS, by_type, with_changed
 from pyinformer.errors import InvalidObjectError
 from pyinformer.objects import (
     JSONObject,

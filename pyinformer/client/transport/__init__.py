@@ -15,7 +15,16 @@ from pyinformer.client.transport._discovery import (
     readable_first,
     table_of,
 )
-from pyinformer.client.transport._frames import (
+from pyinformer.client.transport._lines import MAX_LINE_BYTES, LineSplitter
+from pyinformer.client.transport._list_watch import ListWatch
+from pyinformer.client.transport._page_pacing import LIST_TOTAL_SECONDS, PagesEmptyError, Paging
+from pyinformer.client.transport._status import (
+    NO_SERVER_BEHIND,
+    is_refusal,
+    status_error,
+    status_error_from_object,
+)
+from pyinformer.client.transport._watch_event_lines import (
     ADDED,
     BOOKMARK,
     DELETED,
@@ -27,15 +36,6 @@ from pyinformer.client.transport._frames import (
     read_frame,
     read_frame_head,
     read_frame_slowly,
-)
-from pyinformer.client.transport._lines import MAX_LINE_BYTES, LineSplitter
-from pyinformer.client.transport._list_watch import ListWatch
-from pyinformer.client.transport._next_page import LIST_TOTAL_SECONDS, PagesEmptyError, Paging
-from pyinformer.client.transport._status import (
-    NO_SERVER_BEHIND,
-    is_refusal,
-    status_error,
-    status_error_from_object,
 )
 from pyinformer.client.transport._write_guard import (
     CURRENT_GUARD,

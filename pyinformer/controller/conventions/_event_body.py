@@ -12,7 +12,7 @@ import re
 from typing import Final, final
 
 from pyinformer._printable import printable
-from pyinformer.controller.conventions._event_series import Series
+from pyinformer.controller.conventions._event_correlator import Series
 from pyinformer.controller.conventions._references import Reference
 from pyinformer.controller.conventions._timestamps import micro_timestamp
 from pyinformer.objects import JSONObject

@@ -23,11 +23,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pyinformer._runtime.clock import monotonic, wall_time
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import FailureLog, Host, Startable, error_text, repeats_text
 from pyinformer.client.cluster import Cluster, check_cluster, writing_as
 from pyinformer.controller.conventions._event_body import API_VERSION, EventBodies, series_body
-from pyinformer.controller.conventions._event_series import (
+from pyinformer.controller.conventions._event_correlator import (
     EventBook,
     EventOutcome,
     Occurrence,

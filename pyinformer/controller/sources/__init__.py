@@ -2,9 +2,10 @@
 
 from pyinformer.controller.sources._informer_source import PrimarySource
 from pyinformer.controller.sources._informer_source import reason_of_event as reason_of_event
-from pyinformer.controller.sources._mapping import Keys, MappingFunction
-from pyinformer.controller.sources._mapping import check_mapping as check_mapping
+from pyinformer.controller.sources._mapping_results import Keys, MappingFunction
+from pyinformer.controller.sources._mapping_results import check_mapping as check_mapping
 from pyinformer.controller.sources._owned import OwnedSource, OwnerKind
+from pyinformer.controller.sources._periodic_schedule import next_beat_at as next_beat_at
 from pyinformer.controller.sources._predicates import (
     Predicate,
     PredicateFunction,
@@ -22,7 +23,6 @@ from pyinformer.controller.sources._request import Reason, Request
 from pyinformer.controller.sources._request import RequestId as RequestId
 from pyinformer.controller.sources._request import request_for as request_for
 from pyinformer.controller.sources._request import request_text as request_text
-from pyinformer.controller.sources._schedule import next_beat_at as next_beat_at
 from pyinformer.controller.sources._source import (
     Enqueue,
     Source,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, final
 
 from pyinformer._printable import Lines
 from pyinformer._runtime.clock import monotonic
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import (
     FailureLog,
     error_text,
@@ -19,7 +20,6 @@ from pyinformer._runtime.tasks import (
     repeats_text,
     trace_text,
 )
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable

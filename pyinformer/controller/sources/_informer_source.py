@@ -15,12 +15,12 @@ import anyio
 from pyinformer._runtime.tasks import check_plain, loop_time, spread
 from pyinformer.cache.informer import Scope, core_of
 from pyinformer.controller.sources._guarded_call import GuardedCall
-from pyinformer.controller.sources._keys_of_left_namespaces import LeftKeys
+from pyinformer.controller.sources._periodic_schedule import PacedRounds
 from pyinformer.controller.sources._predicates import PredicateFunction, verdict
 from pyinformer.controller.sources._request import Reason, ReasonEvent, request_for
-from pyinformer.controller.sources._schedule import PacedRounds
 from pyinformer.controller.sources._source import SourceOptions, SourceStatus
 from pyinformer.controller.sources._stranded_finalizers import StrandedFinalizers
+from pyinformer.controller.sources._unwatched_namespaces import LeftKeys
 from pyinformer.errors import InvalidTypeError, LifecycleError
 from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated, V, check_type
 from pyinformer.workqueue import LOW_PRIORITY

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.informer import core_of
 from pyinformer.cache.store import NamespaceLister
 from pyinformer.controller.sources._informer_source import InformerSource, check_source_informer

@@ -13,9 +13,9 @@ import anyio
 
 from pyinformer._runtime.tasks import check_plain, loop_time, spread
 from pyinformer.controller.sources._guarded_call import GuardedCall
-from pyinformer.controller.sources._mapping import Keys, collect
+from pyinformer.controller.sources._mapping_results import Keys, collect
+from pyinformer.controller.sources._periodic_schedule import PacedRounds, next_beat_at
 from pyinformer.controller.sources._request import Reason, Request, request_for
-from pyinformer.controller.sources._schedule import PacedRounds, next_beat_at
 from pyinformer.controller.sources._source import SourceOptions, SourceStatus, check_period
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.objects import Event, check_iterable, check_type

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.controller.sources._guarded_call import GuardedCall
 from pyinformer.controller.sources._informer_source import InformerSource, check_source_informer
-from pyinformer.controller.sources._mapping import MappingFunction, check_mapping, collect
+from pyinformer.controller.sources._mapping_results import MappingFunction, check_mapping, collect
 from pyinformer.objects import KubeObject, V
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pyinformer.operator.diagnosis._diagnosis import (
     worst_first,
 )
 from pyinformer.operator.diagnosis._page_fields import PageFields
-from pyinformer.operator.diagnosis._program import (
+from pyinformer.operator.diagnosis._status_diagnosis import (
     diagnose_controller,
     diagnose_informer,
     diagnose_replicas,

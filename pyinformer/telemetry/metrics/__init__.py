@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 
 from pyinformer._runtime.late_names import late_getattr
 from pyinformer.telemetry.metrics._fenced_metrics import fenced
-from pyinformer.telemetry.metrics._labels import UniqueLabel as UniqueLabel
-from pyinformer.telemetry.metrics._labels import distinct as distinct
-from pyinformer.telemetry.metrics._labels import qualified
 from pyinformer.telemetry.metrics._protocol import (
     NO_METRICS,
     Counter,
@@ -24,6 +21,9 @@ from pyinformer.telemetry.metrics._protocol import (
     MetricsSource,
     Sample,
 )
+from pyinformer.telemetry.metrics._unique_labels import UniqueLabel as UniqueLabel
+from pyinformer.telemetry.metrics._unique_labels import distinct as distinct
+from pyinformer.telemetry.metrics._unique_labels import qualified
 
 if TYPE_CHECKING:
     from pyinformer.telemetry.metrics._catalogue import CATALOGUE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, final
 
-from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.telemetry._user_error_fence import TelemetryFence, TelemetryFences, check_methods
 from pyinformer.telemetry.metrics._protocol import (
     NO_HANDLE,

@@ -16,8 +16,8 @@ from operator import itemgetter
 from typing import Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast, final
 
 from pyinformer._runtime.clock import Pace
-from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.telemetry._exposition_format import histogram_samples
 from pyinformer.telemetry.metrics import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.telemetry._user_error_fence import TelemetryFences, check_methods
 from pyinformer.telemetry.tracing._protocol import (
     Attributes,

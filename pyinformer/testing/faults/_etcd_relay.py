@@ -18,7 +18,7 @@ import anyio
 
 from pyinformer.errors import LifecycleError
 from pyinformer.objects import check_seconds
-from pyinformer.testing._listening import serve_connections
+from pyinformer.testing._leak_free_listener import serve_connections
 from pyinformer.testing.faults._loop_thread import LoopThread
 
 _HOST: Final = "127.0.0.1"

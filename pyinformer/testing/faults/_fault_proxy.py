@@ -22,7 +22,7 @@ import anyio
 
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import check_integer, check_seconds
-from pyinformer.testing._listening import serve_connections
+from pyinformer.testing._leak_free_listener import serve_connections
 from pyinformer.testing._tls import kubeconfig_text, write_private
 from pyinformer.testing.apiserver.requests import FaultScript, RequestRecord
 from pyinformer.testing.apiserver.server import cut_transport

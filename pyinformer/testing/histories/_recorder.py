@@ -18,6 +18,7 @@ from pyinformer.testing.histories._digests import status_digests
 from pyinformer.testing.histories._etcd_log import resource_name
 from pyinformer.testing.histories._follower import Claim, Follower, version_of
 from pyinformer.testing.histories._history import History
+from pyinformer.testing.histories._process_resources import held_now
 from pyinformer.testing.histories._records import (
     FollowedRecord,
     ReconciledRecord,
@@ -29,7 +30,6 @@ from pyinformer.testing.histories._records import (
     WaitingRecord,
     WroteRecord,
 )
-from pyinformer.testing.histories._resources import held_now
 from pyinformer.testing.histories._truth import ScopedTruth, Truth
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from pyinformer.objects import (
     check_type,
     guess_plural,
 )
-from pyinformer.testing import _clock
+from pyinformer.testing import _wall_clock
 from pyinformer.testing.apiserver.access import Access
 from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI, RequestHandler
 from pyinformer.testing.apiserver.reads import WatchSettings
@@ -126,7 +126,7 @@ class World(ObjectTestAPI):
             self._registry,
             rng=random.Random(f"{seed} {number}" if number else seed),
             monotonic=monotonic,
-            timestamp=_clock.timestamp,
+            timestamp=_wall_clock.timestamp,
             strict_namespaces=False,
         )
         self._create_existing(objects)

@@ -14,7 +14,7 @@ import pydantic
 import pytest
 
 from pyinformer.cache.audit import CacheMutation, MutatedPath, MutationDetector
-from pyinformer.cache.audit._mutation import digest_of, mutated_paths
+from pyinformer.cache.audit._mutation_diff import digest_of, mutated_paths
 from pyinformer.cache.audit._mutation_ledger import MutationLedger
 from pyinformer.cache.store import DecodedObject
 from pyinformer.objects import GroupVersionResource, KubeObject, ObjectCodec

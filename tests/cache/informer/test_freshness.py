@@ -18,7 +18,7 @@ from pyinformer.cache.informer import InformerSettings, Scope, StoreSink
 from pyinformer.cache.informer._barrier import WriteTarget
 from pyinformer.cache.informer._context import InformerContext
 from pyinformer.cache.informer._metrics import InformerMetrics
-from pyinformer.cache.informer._read_your_writes import Freshness
+from pyinformer.cache.informer._own_write_progress import Freshness
 from pyinformer.cache.store import Indexer
 from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated, VersionOrder
 from pyinformer.telemetry.metrics import NO_METRICS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.cache.reflector import Counts
-from pyinformer.cache.reflector._outcomes import code_of, count_outcome
+from pyinformer.cache.reflector._outcome_labels import code_of, count_outcome
 from pyinformer.cache.reflector.machine.steps import (
     Breach,
     Input,

@@ -22,7 +22,7 @@ from pyinformer.cache.reflector import (
     RequestBudget,
     RequestBudgetOptions,
 )
-from pyinformer.cache.reflector._silence import SilenceFinding, SilenceMonitor
+from pyinformer.cache.reflector._silent_watch_probe import SilenceFinding, SilenceMonitor
 from pyinformer.client.transport import ListWatch
 from pyinformer.objects import GroupVersionResource
 from pyinformer.testing import APIServer, Fault
@@ -33,7 +33,7 @@ from tests.virtual_time import elapse
 from tests.waiting import pause, until
 
 if TYPE_CHECKING:
-    from pyinformer.cache.reflector._silence import IdleTimer
+    from pyinformer.cache.reflector._silent_watch_probe import IdleTimer
     from pyinformer.client.transport import Body
     from pyinformer.testing import RequestRecord
     from tests.client.transport.serving import Request

@@ -17,8 +17,8 @@ import pydantic
 import pytest
 from pydantic.alias_generators import to_camel
 
-from pyinformer.client.cluster._bodies import body_of, whole_body_of
-from pyinformer.client.cluster._edits import patch_of, status_change_of
+from pyinformer.client.cluster._json_conversion import body_of, whole_body_of
+from pyinformer.client.cluster._patch_from_edits import patch_of, status_change_of
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
 from pyinformer.objects import GroupVersionResource, KubeObject, ObjectCodec, ObjectMeta
 

@@ -14,8 +14,8 @@ import pydantic
 import pytest
 
 import pyinformer
-from pyinformer.client.cluster._bodies import body_of
-from pyinformer.client.cluster._edits import patch_of
+from pyinformer.client.cluster._json_conversion import body_of
+from pyinformer.client.cluster._patch_from_edits import patch_of
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 from pyinformer.objects import GroupVersionResource, KubeObject, ObjectCodec
 from pyinformer.testing import APIServer

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pyinformer.client.cluster._bodies import body_of
-from pyinformer.client.cluster._patches import carry_over, merge_patch, object_patch, same
+from pyinformer.client.cluster._json_conversion import body_of
+from pyinformer.client.cluster._merge_patch import carry_over, merge_patch, object_patch, same
 from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.client.transport.http._chunks import scan_chunks
+from pyinformer.client.transport.http._chunked_encoding_parser import scan_chunks
 from tests.client.transport.serving import chunk
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.controller.conventions._event_body import EventBodies
-from pyinformer.controller.conventions._event_series import (
+from pyinformer.controller.conventions._event_correlator import (
     EventBook,
     EventOutcome,
     Occurrence,

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Generic, cast, final
 import anyio
 
 from pyinformer._printable import Lines
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import (
     BUDGET_SECONDS,
     DEFAULT_GRACE_SECONDS,
@@ -35,7 +36,6 @@ from pyinformer._runtime.tasks import (
     repeats_text,
     trace_text,
 )
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.cache.informer.delivery._handlers import Handler
 from pyinformer.cache.informer.delivery._mailbox import Mailbox
 from pyinformer.client.cluster import context_without_writer

@@ -5,6 +5,6 @@
 from pyinformer.cache.reflector.guard._counts import Counts, GuardStatistics
 from pyinformer.cache.reflector.guard._guard import Guard, Suspicion
 from pyinformer.cache.reflector.guard._order_policy import OrderPolicy
-from pyinformer.cache.reflector.guard._rules import Decision, Order
+from pyinformer.cache.reflector.guard._version_order_rules import Decision, Order
 
 __all__ = ["Counts", "Decision", "Guard", "GuardStatistics", "Order", "OrderPolicy", "Suspicion"]

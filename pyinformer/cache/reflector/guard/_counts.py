@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from pyinformer.cache.reflector.guard._rules import Order
+from pyinformer.cache.reflector.guard._version_order_rules import Order
 
 
 @final

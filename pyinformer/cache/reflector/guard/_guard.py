@@ -12,10 +12,16 @@ import enum
 from collections.abc import Collection
 from typing import TYPE_CHECKING, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.reflector.guard._counts import Counts, GuardStatistics
-from pyinformer.cache.reflector.guard._memory import KeyMemory, PointRead
-from pyinformer.cache.reflector.guard._rules import RULES, Decision, Order, SkipReason, identity
+from pyinformer.cache.reflector.guard._tombstones import KeyMemory, PointRead
+from pyinformer.cache.reflector.guard._version_order_rules import (
+    RULES,
+    Decision,
+    Order,
+    SkipReason,
+    identity,
+)
 from pyinformer.objects import Updated, older, resource_version_is_well_formed
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.reflector.lineage._groups import HistoryGroup, affected_by, history_group
 from pyinformer.cache.reflector.lineage._proof import HistoryVerdict, Proof, cluster_uid, prove

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.reflector.lineage import HistoryVerdict
 from pyinformer.cache.reflector.machine import steps
-from pyinformer.cache.reflector.machine._anomalies import (
+from pyinformer.cache.reflector.machine._anomaly_escalation import (
     EarlyEnds,
     MalformedVersions,
     Reaction,

@@ -17,7 +17,7 @@ from typing import Protocol, final, runtime_checkable
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.client.transport.config._blocking_call import BlockingCall
 from pyinformer.client.transport.config._error_reasons import (
     LONGEST_TOKEN_STEP,

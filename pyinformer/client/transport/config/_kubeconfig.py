@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.client.transport.config._cluster_config import ClusterConfig
 from pyinformer.client.transport.config._error_reasons import path_text
 from pyinformer.client.transport.config._kubeconfig_files import KubeconfigFiles, Section

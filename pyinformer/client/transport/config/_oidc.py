@@ -18,11 +18,15 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from pyinformer._runtime.clock import wall_time
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.client.transport.config._blocking_call import BlockingCall
 from pyinformer.client.transport.config._kubeconfig_edit import write_provider_values
 from pyinformer.client.transport.config._kubeconfig_files import Section
-from pyinformer.client.transport.config._oidc_tokens import OIDCClient, Tokens, renewed_tokens
+from pyinformer.client.transport.config._oidc_token_refresh import (
+    OIDCClient,
+    Tokens,
+    renewed_tokens,
+)
 from pyinformer.client.transport.config._renewing_credentials import Login
 from pyinformer.objects import decoder_of
 

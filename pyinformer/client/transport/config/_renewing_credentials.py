@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 from weakref import WeakKeyDictionary
 
 from pyinformer._runtime.clock import wall_time
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.errors import ConfigurationError
 

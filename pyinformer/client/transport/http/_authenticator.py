@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 import anyio
 
 from pyinformer._known_tokens import remember_tokens
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.client.transport.config import (
     FILE_SECONDS,
     BlockingCall,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from pyinformer.client.transport.http._chunks import OnPiece
+    from pyinformer.client.transport.http._chunked_encoding_parser import OnPiece
     from pyinformer.client.transport.http._watch_response import WatchResponse
 
 # Some dozen events, far below 25 ms of work. From 128 KiB on, malloc maps fresh pages for each

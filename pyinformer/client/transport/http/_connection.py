@@ -24,13 +24,19 @@ from urllib.parse import urlencode, urlsplit
 import anyio
 
 from pyinformer._known_tokens import remember_tokens, without_tokens
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import LoopOwner, run_shielded
 from pyinformer.client.transport._status import NO_SERVER_BEHIND, refuse_failure
 from pyinformer.client.transport.config import (
     ClusterConfig,
     impersonation_headers,
     with_environment_proxy,
+)
+from pyinformer.client.transport.http._aiohttp_session import (
+    common_headers,
+    new_session,
+    proxy_login,
+    send_once,
 )
 from pyinformer.client.transport.http._authenticator import Authenticator
 from pyinformer.client.transport.http._body import AiohttpBody, Body, ListBody, ReadTimeouts
@@ -55,22 +61,16 @@ from pyinformer.client.transport.http._responses import (
     read_whole,
     successful,
 )
-from pyinformer.client.transport.http._server_warnings import (
-    WARNING_HEADER,
-    OnWarning,
-    ServerWarnings,
-)
-from pyinformer.client.transport.http._session import (
-    common_headers,
-    new_session,
-    proxy_login,
-    send_once,
-)
-from pyinformer.client.transport.http._url import (
+from pyinformer.client.transport.http._server_url import (
     host_header,
     name_for_tls,
     request_url,
     without_zone,
+)
+from pyinformer.client.transport.http._server_warnings import (
+    WARNING_HEADER,
+    OnWarning,
+    ServerWarnings,
 )
 from pyinformer.client.transport.http._watch_request import open_watch, request_message, send_again
 from pyinformer.client.transport.http._watch_response import WatchResponse

@@ -13,9 +13,9 @@ from typing import Final, TypeAlias, final
 
 from pyinformer._known_tokens import without_tokens
 from pyinformer._printable import printable, shortened
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import check_plain, error_text, refuse_awaitable
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.client.transport._status import kind_of_request
 from pyinformer.objects import redacted_warning, without_quotes
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from pyinformer.client.transport.http._errors import connect_error
-from pyinformer.client.transport.http._url import host_header
+from pyinformer.client.transport.http._server_url import host_header
 from pyinformer.client.transport.http._watch_transport import WatchTransport
 from pyinformer.errors import ConfigurationError, RequestTimeoutError, TransportError
 

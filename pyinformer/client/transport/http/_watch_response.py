@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import anyio.lowlevel
 
-from pyinformer.client.transport.http._chunks import OnPiece, scan_chunks
+from pyinformer.client.transport.http._chunked_encoding_parser import OnPiece, scan_chunks
 from pyinformer.client.transport.http._server_warnings import WARNING_HEADER
 from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError, TransportError
 

@@ -3,8 +3,8 @@
 Nothing here knows how requests travel: `server` serves them over HTTP, `World` in the same process.
 """
 
+from pyinformer.testing.apiserver.handler._direct_object_calls import ObjectTestAPI
 from pyinformer.testing.apiserver.handler._handler import Backend, HandlerCall, RequestHandler
-from pyinformer.testing.apiserver.handler._test_api import ObjectTestAPI
 
 __all__ = [
     "Backend",

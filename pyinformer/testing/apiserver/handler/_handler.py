@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from pyinformer.testing import _clock
+from pyinformer.testing import _wall_clock
 from pyinformer.testing.apiserver.access import Access, Caller, account_token, attributes_of, review
 from pyinformer.testing.apiserver.patches import APPLY, json_object
 from pyinformer.testing.apiserver.reads import (
@@ -356,7 +356,7 @@ class RequestHandler:
         if account is None:
             raise failures.not_found(resource, route.name)
         body, backend = json_object(await call.read()), self._backend
-        now, timestamp = backend.now(), _clock.timestamp
+        now, timestamp = backend.now(), _wall_clock.timestamp
         answer = account_token(account, body, backend.access, now=now, timestamp=timestamp)
         await _send_json(reply, 201, msgspec.json.encode(answer))
 
@@ -422,7 +422,7 @@ def _representation(
         resource,
         is_list=route.verb == "list",
         include=query.get("includeObject", ""),
-        now=_clock.timestamp,
+        now=_wall_clock.timestamp,
     )
 
 

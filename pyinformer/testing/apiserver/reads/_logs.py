@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyinformer.objects import JSONObject
-from pyinformer.testing import _clock
+from pyinformer.testing import _wall_clock
 from pyinformer.testing.apiserver.requests import Failure, ResponseWriter, failures
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def parse_log_options(query: Mapping[str, str], pod: str) -> LogOptions:
     return LogOptions(
         follow=query.get("follow") in _TRUE,
         timestamps=query.get("timestamps") in _TRUE,
-        since=since if seconds is None else _clock.timestamp(-float(seconds)),
+        since=since if seconds is None else _wall_clock.timestamp(-float(seconds)),
         tail_lines=tail_lines,
         limit_bytes=limit_bytes,
     )

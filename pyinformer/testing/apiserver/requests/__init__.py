@@ -1,16 +1,16 @@
 """Requests to the embedded server: parsed, recorded, refused, or failed by the fault script."""
 
 from pyinformer.testing.apiserver.requests import failures
-from pyinformer.testing.apiserver.requests._edits import BodyEdit, Edit
+from pyinformer.testing.apiserver.requests._body_edits import BodyEdit, Edit
 from pyinformer.testing.apiserver.requests._faults import Cut, Fault, FaultScript, scripted_failure
-from pyinformer.testing.apiserver.requests._protobuf import PROTOBUF, json_of
-from pyinformer.testing.apiserver.requests._query import (
+from pyinformer.testing.apiserver.requests._list_options import (
     ListOptions,
     check_options,
     parse_number,
     parse_options,
     parse_revision,
 )
+from pyinformer.testing.apiserver.requests._protobuf import PROTOBUF, json_of
 from pyinformer.testing.apiserver.requests._request_log import (
     RequestLog,
     RequestPredicate,

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import check_number, check_type
-from pyinformer.testing.apiserver.requests._edits import Edit
+from pyinformer.testing.apiserver.requests._body_edits import Edit
 from pyinformer.testing.apiserver.requests._request_log import RequestRecord
 from pyinformer.testing.apiserver.requests.failures import Failure
 

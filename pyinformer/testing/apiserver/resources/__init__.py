@@ -3,16 +3,16 @@
 # Pure, as all modules below: it knows no event loop.
 
 from pyinformer.testing.apiserver.resources._aggregated_discovery import CONTENT_TYPE, aggregated
-from pyinformer.testing.apiserver.resources._built_in_types import (
+from pyinformer.testing.apiserver.resources._built_in_schemas import (
     GO_TYPE,
     IF_MAP,
     built_in_schema,
     metadata_schema,
 )
 from pyinformer.testing.apiserver.resources._discovery import discover
+from pyinformer.testing.apiserver.resources._discovery_names import ScalePaths
 from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, Shape, identity_of
-from pyinformer.testing.apiserver.resources._names import ScalePaths
-from pyinformer.testing.apiserver.resources._openapi import openapi_v2
+from pyinformer.testing.apiserver.resources._openapi_stub import openapi_v2
 from pyinformer.testing.apiserver.resources._resource_types import (
     BUILT_IN,
     ListShape,

@@ -11,15 +11,15 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from pyinformer.objects import JSONObject, split_api_version
-from pyinformer.testing.apiserver.resources._built_in_types import built_in_schema
-from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, SchemaShape, Shape
-from pyinformer.testing.apiserver.resources._names import (
+from pyinformer.testing.apiserver.resources._built_in_schemas import built_in_schema
+from pyinformer.testing.apiserver.resources._discovery_names import (
     CATEGORIES,
     SCALES,
     SHORT_NAMES,
     SUBRESOURCES,
     ScalePaths,
 )
+from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, SchemaShape, Shape
 
 ListShape: TypeAlias = Literal["built-in", "custom"]
 

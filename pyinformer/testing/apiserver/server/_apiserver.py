@@ -22,7 +22,7 @@ from typing import Self, final
 from pyinformer._runtime.clock import monotonic
 from pyinformer.errors import ConflictError, InvalidArgumentError, LifecycleError
 from pyinformer.objects import check_integer, check_iterable, check_seconds, check_type
-from pyinformer.testing import _clock
+from pyinformer.testing import _wall_clock
 from pyinformer.testing._tls import kubeconfig_text, server_context, write_private
 from pyinformer.testing.apiserver.access import (
     MASTERS,
@@ -41,7 +41,7 @@ from pyinformer.testing.apiserver.requests import (
     RequestRecord,
 )
 from pyinformer.testing.apiserver.resources import Registry
-from pyinformer.testing.apiserver.server._http import HTTPHandler
+from pyinformer.testing.apiserver.server._http_handler import HTTPHandler
 from pyinformer.testing.apiserver.server._server_replica import ServerReplica
 from pyinformer.testing.apiserver.server._thread import ServerThread
 from pyinformer.testing.apiserver.storage import (
@@ -165,7 +165,7 @@ class APIServer(ObjectTestAPI):
             self._registry,
             rng=rng,
             monotonic=monotonic,
-            timestamp=_clock.timestamp,
+            timestamp=_wall_clock.timestamp,
             strict_namespaces=strict_namespaces,
         )
         ssl_context: ssl.SSLContext | None = None
@@ -308,7 +308,7 @@ class APIServer(ObjectTestAPI):
         if account is None:
             message = f"the service account {name} was deleted while its token was made"
             raise LifecycleError(message)
-        now, timestamp = monotonic(), _clock.timestamp
+        now, timestamp = monotonic(), _wall_clock.timestamp
         answer = account_token(account, {}, self._access, now=now, timestamp=timestamp)
         return str(answer["status"]["token"])
 

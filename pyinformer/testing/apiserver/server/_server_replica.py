@@ -13,7 +13,7 @@ from typing import final
 
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.testing.apiserver.handler import Backend
-from pyinformer.testing.apiserver.server._http import HTTPHandler
+from pyinformer.testing.apiserver.server._http_handler import HTTPHandler
 from pyinformer.testing.apiserver.server._thread import ServerThread
 from pyinformer.testing.apiserver.storage import Follower, Storage
 

@@ -19,8 +19,8 @@ from aiohttp import web
 
 from pyinformer._runtime.tasks import run_on_asyncio
 from pyinformer.errors import LifecycleError
-from pyinformer.testing._listening import close_listener
-from pyinformer.testing.apiserver.server._responses import cut_transport
+from pyinformer.testing._leak_free_listener import close_listener
+from pyinformer.testing.apiserver.server._faulty_response import cut_transport
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -11,14 +11,6 @@ from pyinformer.testing.apiserver.storage._changes import (
 )
 from pyinformer.testing.apiserver.storage._follower import Follower
 from pyinformer.testing.apiserver.storage._leases import Leases
-from pyinformer.testing.apiserver.storage._objects import (
-    Record,
-    go_json,
-    is_same_json,
-    key_of,
-    make_record,
-    merge_patch,
-)
 from pyinformer.testing.apiserver.storage._pod_logs import ContainerLog, LogLine, PodLogs
 from pyinformer.testing.apiserver.storage._selection import Selection
 from pyinformer.testing.apiserver.storage._storage import (
@@ -27,6 +19,14 @@ from pyinformer.testing.apiserver.storage._storage import (
     HistoryExpiredError,
     SavedState,
     Storage,
+)
+from pyinformer.testing.apiserver.storage._stored_records import (
+    Record,
+    go_json,
+    is_same_json,
+    key_of,
+    make_record,
+    merge_patch,
 )
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pyinformer.testing.apiserver.storage._objects import Record
+from pyinformer.testing.apiserver.storage._stored_records import Record
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,7 @@ from pyinformer.errors import InvalidSelectorError
 from pyinformer.objects import FieldSelector, LabelSelector
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import ResourceType
-from pyinformer.testing.apiserver.storage._objects import Record
+from pyinformer.testing.apiserver.storage._stored_records import Record
 
 
 @final

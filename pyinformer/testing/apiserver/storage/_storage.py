@@ -17,7 +17,7 @@ from typing import Protocol
 from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._changes import BookmarkChange, StoredChange, Subscription
-from pyinformer.testing.apiserver.storage._objects import Record, make_record, read_again
+from pyinformer.testing.apiserver.storage._stored_records import Record, make_record, read_again
 
 WATCH_BUFFER_EVENTS = 100_000
 """How many events a watch may lag before it is closed, as a real server closes slow readers."""

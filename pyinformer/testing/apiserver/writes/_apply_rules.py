@@ -20,7 +20,7 @@ from pyinformer.testing.apiserver.resources import (
     metadata_schema,
 )
 from pyinformer.testing.apiserver.storage import go_json
-from pyinformer.testing.apiserver.writes._rules import (
+from pyinformer.testing.apiserver.writes._registry_strategy import (
     STATUS_KEEPS,
     check_name,
     check_named,

@@ -17,7 +17,7 @@ from pyinformer.testing.apiserver.writes._immutable_fields import (
     changes_of_immutables,
     immutable,
 )
-from pyinformer.testing.apiserver.writes._validation import why_not_key
+from pyinformer.testing.apiserver.writes._metadata_validation import why_not_key
 
 _INVALID, _REQUIRED = "FieldValueInvalid", "FieldValueRequired"
 _LONGEST_LABEL: Final = 63

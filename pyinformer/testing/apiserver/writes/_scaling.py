@@ -13,7 +13,7 @@ from pyinformer.testing.apiserver.patches import Edit
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
 from pyinformer.testing.apiserver.storage import make_record
-from pyinformer.testing.apiserver.writes import _apply_rules, _rules
+from pyinformer.testing.apiserver.writes import _apply_rules, _registry_strategy
 
 _SCALE: Final = ResourceType("autoscaling", "v1", "Scale", "scales")
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -60,10 +60,10 @@ def replace_scale(resource: ResourceType, name: str, scale: JSONObject) -> Edit:
         placed = {**scale, "metadata": {**(scale.get("metadata") or {})}}
         if not namespace:
             placed["metadata"].pop("namespace", None)
-        metadata = _rules.identity(_SCALE, namespace, placed)
-        _rules.check_named(metadata, name)
-        _rules.check_name(metadata, name)
-        _rules.check_update(resource, make_record(resource, body), metadata)
+        metadata = _registry_strategy.identity(_SCALE, namespace, placed)
+        _registry_strategy.check_named(metadata, name)
+        _registry_strategy.check_name(metadata, name)
+        _registry_strategy.check_update(resource, make_record(resource, body), metadata)
         path, number = _paths(resource).spec, _number(resource, name, scale)
         if not number and resource.list_shape == "custom" and _at(body, path) is None:
             where = "." + ".".join(path)

@@ -32,15 +32,15 @@ from pyinformer.testing.apiserver.writes import (
     _approvals,
     _content_validation,
     _decoding,
-    _defaults,
     _definitions,
+    _metadata_validation,
     _pods,
-    _rules,
+    _registry_strategy,
     _schema_validation,
-    _validation,
+    _server_set_fields,
 )
 from pyinformer.testing.apiserver.writes._definitions import DEFINITIONS
-from pyinformer.testing.apiserver.writes._pruning import pruned, without_nulls
+from pyinformer.testing.apiserver.writes._prune_and_default import pruned, without_nulls
 
 _SERVER = "kube-apiserver"  # the field manager of what the server itself changes
 _SYSTEM_PRIORITIES = {
@@ -127,14 +127,14 @@ class Writes:
             Failure: 400, 404 (namespace), 409 (exists) or 422.
         """
         body = without_nulls(resource, body)
-        metadata = _rules.identity(resource, namespace, body)
-        _rules.check_unversioned(metadata)
+        metadata = _registry_strategy.identity(resource, namespace, body)
+        _registry_strategy.check_unversioned(metadata)
         with self._storage.lock:
             created = self._new(resource, namespace, body, metadata, options)
-            seen = created if body.get("status") else _rules.without_status(created)
+            seen = created if body.get("status") else _registry_strategy.without_status(created)
             managed = self._creator(resource, seen, options)
             self._allocate(resource, created, options)
-            return self._put(resource, _rules.owned_by(created, managed), options)
+            return self._put(resource, _registry_strategy.owned_by(created, managed), options)
 
     def put(
         self,
@@ -154,15 +154,17 @@ class Writes:
         Raises:
             Failure: 400, 404, 409 or 422.
         """
-        _rules.check_named(body.get("metadata"), name)
+        _registry_strategy.check_named(body.get("metadata"), name)
         metadata: JSONObject = body["metadata"]
         may_create = resource.qualified_name in _CREATED_BY_UPDATE and not subresource
         with self._storage.lock:
             if may_create and self._storage.get(resource, key_of(namespace, name)) is None:
-                _rules.check_absent_uid(resource, namespace, name, metadata)
+                _registry_strategy.check_absent_uid(resource, namespace, name, metadata)
                 fresh = {key: value for key, value in metadata.items() if key != "resourceVersion"}
                 new = {**body, "metadata": fresh}
-                _rules.check_name(_rules.identity(resource, namespace, new), name)
+                _registry_strategy.check_name(
+                    _registry_strategy.identity(resource, namespace, new), name
+                )
                 return self.create(resource, namespace, new, options), True
             return self.update(
                 resource, namespace, name, body, options, subresource=subresource
@@ -196,25 +198,29 @@ class Writes:
             Failure: 400, 404, 409 or 422.
         """
         body = without_nulls(resource, body)
-        metadata = _rules.identity(resource, namespace, body)
-        _rules.check_name(metadata, name)
+        metadata = _registry_strategy.identity(resource, namespace, body)
+        _registry_strategy.check_name(metadata, name)
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
-            _rules.check_unconditional(resource, metadata, name, whole=options.whole)
-            _rules.check_update(resource, old, metadata)
+            _registry_strategy.check_unconditional(resource, metadata, name, whole=options.whole)
+            _registry_strategy.check_update(resource, old, metadata)
             before = old.to_dict()
             if not options.whole:
-                _validation.check_deletion_unchanged(resource, before["metadata"], metadata)
+                _metadata_validation.check_deletion_unchanged(
+                    resource, before["metadata"], metadata
+                )
             wanted = {**body, "metadata": metadata}
             if subresource == "approval":
                 wanted = _approvals.approved(before, wanted, self._timestamp(0.0))
-            after = _rules.replaced(resource, before, wanted, subresource, options.whole)
+            after = _registry_strategy.replaced(
+                resource, before, wanted, subresource, options.whole
+            )
             if resource.list_shape == "built-in":
-                _defaults.refill(resource, after, before)
+                _server_set_fields.refill(resource, after, before)
             given = None if options.whole or subresource else metadata.get("managedFields")
             stored = {**before, "metadata": field_managers.with_owners(before["metadata"], given)}
             managed = self._owners(resource, stored, after, options, subresource)
-            return self._replace(old, before, _rules.owned_by(after, managed), options)
+            return self._replace(old, before, _registry_strategy.owned_by(after, managed), options)
 
     def patch(
         self,
@@ -234,7 +240,7 @@ class Writes:
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
             body = edit(old.to_dict())
-            _rules.check_patched(resource, old, body)
+            _registry_strategy.check_patched(resource, old, body)
             return self.update(resource, namespace, name, body, options, subresource=subresource)
 
     def apply(
@@ -289,26 +295,30 @@ class Writes:
             )
             if old is None:
                 _apply_rules.check_new_uid(resource, name, metadata)
-                body = _rules.typed(resource, claims, {**claims["metadata"], **metadata})
+                body = _registry_strategy.typed(
+                    resource, claims, {**claims["metadata"], **metadata}
+                )
                 created = self._new(resource, namespace, body, body["metadata"], options)
                 self._allocate(resource, created, options)
-                created = _rules.owned_by(created, outcome.managed)
+                created = _registry_strategy.owned_by(created, outcome.managed)
                 return self._put(resource, created, options), True
             conflicts = outcome.conflicts
             if options.manager == _apply_rules.KUBECTL:
                 conflicts = _apply_rules.left_by_client_side_apply(resource, before, conflicts)
             if conflicts and not options.force:
                 raise failures.apply_conflict(_owners_of(conflicts, subresource))
-            _rules.check_uid(resource, old, metadata)
+            _registry_strategy.check_uid(resource, old, metadata)
             deletion = wanted.get("metadata") or {}
-            _validation.check_deletion_unchanged(resource, before["metadata"], deletion)
-            _rules.check_update(resource, old, metadata)
+            _metadata_validation.check_deletion_unchanged(resource, before["metadata"], deletion)
+            _registry_strategy.check_update(resource, old, metadata)
             content = _apply_rules.stored(resource, outcome.content)
-            after = _rules.replaced(resource, before, content, subresource, options.whole)
+            after = _registry_strategy.replaced(
+                resource, before, content, subresource, options.whole
+            )
             if options.manager == _apply_rules.KUBECTL:
                 after = _apply_rules.with_last_applied(after, wanted)
-            _defaults.refill(resource, after, before)
-            owned = _rules.owned_by(after, outcome.managed)
+            _server_set_fields.refill(resource, after, before)
+            owned = _registry_strategy.owned_by(after, outcome.managed)
             return self._replace(old, before, owned, options), False
 
     def delete(
@@ -339,12 +349,12 @@ class Writes:
         """
         with self._storage.lock:
             old = self._existing(resource, namespace, name)
-            _rules.check_dependents(options)
-            _rules.check_delete(resource, old, options.get("preconditions") or {})
-            before = _rules.held_for_dependents(old.to_dict(), options)
+            _registry_strategy.check_dependents(options)
+            _registry_strategy.check_delete(resource, old, options.get("preconditions") or {})
+            before = _registry_strategy.held_for_dependents(old.to_dict(), options)
             if resource.qualified_name == DEFINITIONS and not dry_run:
                 return self._delete_definition(old, before), False
-            grace = 0 if at_once else _rules.grace_seconds(resource, before, options)
+            grace = 0 if at_once else _registry_strategy.grace_seconds(resource, before, options)
             held = bool(before["metadata"].get("finalizers")) or (
                 before["kind"] == "Namespace" and not at_once
             )
@@ -464,20 +474,20 @@ class Writes:
         }
         given = metadata if options.whole else {}
         metadata |= {field: given.get(field) or value for field, value in new.items()}
-        for forbidden in _validation.NOT_TAKEN:
+        for forbidden in _metadata_validation.NOT_TAKEN:
             metadata.pop(forbidden, None)
         if resource.has_generation:
             metadata["generation"] = 1
         if not options.whole:
-            _validation.check_name(resource, name)
-            _validation.check_metadata(resource, name, {}, metadata)
-            _validation.check_size(resource, name, body)
-        created = _rules.typed(resource, body, metadata)
+            _metadata_validation.check_name(resource, name)
+            _metadata_validation.check_metadata(resource, name, {}, metadata)
+            _metadata_validation.check_size(resource, name, body)
+        created = _registry_strategy.typed(resource, body, metadata)
         if resource.has_status and not options.whole and resource.qualified_name != "nodes":
             created.pop("status", None)  # kubelets create their nodes with a status
         if not options.whole:
             _schema_validation.check_object(resource, {}, created)
-        _defaults.apply(resource, created)
+        _server_set_fields.apply(resource, created)
         if not options.whole:
             _content_validation.check_content(resource, {}, created)
             _definitions.check_definition(resource, created)
@@ -492,7 +502,9 @@ class Writes:
         author = Author(operation="Update", name=options.manager, api_version=resource.api_version)
         if not resource.has_status:
             return field_managers.created(content, shape, author, now=now)
-        entries = field_managers.created(_rules.without_status(content), shape, author, now=now)
+        entries = field_managers.created(
+            _registry_strategy.without_status(content), shape, author, now=now
+        )
         if options.whole and "status" in content:
             status = {"status": content["status"]}
             author = replace(author, subresource="status")
@@ -525,7 +537,7 @@ class Writes:
         now = self._timestamp(0.0)
         if subresource or not resource.has_status:
             return field_managers.updated(managed, old, new, resource.shape, author, now=now)
-        middle = _rules.with_status_of(new, old)
+        middle = _registry_strategy.with_status_of(new, old)
         managed = field_managers.updated(managed, old, middle, resource.shape, author, now=now)
         if not options.whole:
             return managed
@@ -538,19 +550,21 @@ class Writes:
         resource = old.resource
         if not old.written and is_same_json(after, before):  # else it is written again
             return old
-        _rules.check_finalizers(resource, before, after)
+        _registry_strategy.check_finalizers(resource, before, after)
         _approvals.check_conditions(resource, before, after)
         if not options.whole:
-            _validation.check_metadata(resource, old.name, before["metadata"], after["metadata"])
-            _validation.check_size(resource, old.name, after)
+            _metadata_validation.check_metadata(
+                resource, old.name, before["metadata"], after["metadata"]
+            )
+            _metadata_validation.check_size(resource, old.name, after)
             _content_validation.check_content(resource, before, after)
             _schema_validation.check_object(resource, before, after)
             _definitions.check_definition(resource, after)
-        if _rules.is_free_to_go(before, after):
+        if _registry_strategy.is_free_to_go(before, after):
             if not options.dry_run:
                 self._remove(resource, old.key)
             return make_record(resource, after)
-        _rules.bump_generation(resource, before, after)
+        _registry_strategy.bump_generation(resource, before, after)
         return self._put(resource, after, options)
 
     def _doomed(self, before: JSONObject, grace: int) -> JSONObject:
@@ -569,7 +583,7 @@ class Writes:
             return make_record(resource, body)
         metadata = body["metadata"]
         if not options.whole:
-            _validation.check_stored_size(make_record(resource, body))
+            _metadata_validation.check_stored_size(make_record(resource, body))
         old = self._storage.get(resource, key_of(metadata.get("namespace", ""), metadata["name"]))
         record = self._storage.put(resource, body)
         if resource.qualified_name == DEFINITIONS:
@@ -585,7 +599,7 @@ class Writes:
         if resource.qualified_name == "pods":
             self.logs.end_pod(gone.uid)
         if resource.qualified_name == DEFINITIONS:
-            for custom in _defaults.custom_resources(gone.to_dict()):
+            for custom in _server_set_fields.custom_resources(gone.to_dict()):
                 self._registry.remove(custom)
                 self._storage.drop(custom)
         elif resource.list_shape == "custom":
@@ -594,12 +608,12 @@ class Writes:
 
     def _serve(self, definition: JSONObject, before: JSONObject) -> None:
         """Serve the versions of a definition, and no longer those that it had before."""
-        resources = _defaults.custom_resources(definition)
+        resources = _server_set_fields.custom_resources(definition)
         for custom in resources:
             self._registry.add(custom)
             if before and definition["spec"] != before["spec"]:
                 self._storage.read_again(custom, partial(pruned, custom))
-        for custom in _defaults.custom_resources(before):
+        for custom in _server_set_fields.custom_resources(before):
             if custom not in resources:
                 self._registry.remove(custom)
                 for subscription in self._storage.subscriptions(custom):
@@ -611,10 +625,10 @@ class Writes:
         if not _definitions.is_terminating(body):
             body = _definitions.doomed(body, self._timestamp(0.0))
         doomed = self._put(old.resource, body, WriteParameters())
-        for custom in _defaults.custom_resources(body):
+        for custom in _server_set_fields.custom_resources(body):
             for record in self._storage.state(custom)[0]:
                 self.delete(custom, record.namespace, record.name, {})
-        for custom in _defaults.custom_resources(body)[:1]:
+        for custom in _server_set_fields.custom_resources(body)[:1]:
             self._end_definition(custom)
         return doomed
 
@@ -624,7 +638,7 @@ class Writes:
         if definition is None or not _definitions.is_terminating(definition.to_dict()):
             return
         body = definition.to_dict()
-        if any(self._storage.state(one)[0] for one in _defaults.custom_resources(body)):
+        if any(self._storage.state(one)[0] for one in _server_set_fields.custom_resources(body)):
             return
         body = _definitions.released(body)
         if body["metadata"].get("finalizers"):
@@ -642,7 +656,7 @@ class Writes:
 
     def _allocate(self, resource: ResourceType, body: JSONObject, options: WriteParameters) -> None:
         """Set in place what the server decides for a new object, and what no manager owns."""
-        _defaults.allocate(resource, body, self._storage.revision)
+        _server_set_fields.allocate(resource, body, self._storage.revision)
         if not options.whole:
             self._prioritize(resource, body)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import LoopOwner
 from pyinformer.cache.informer import Scope, SharedInformerFactory
 from pyinformer.controller import ControllerGroup
@@ -24,7 +24,7 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.objects import did_you_mean
-from pyinformer.operator._scopes import FAILURES_OF_DISCOVERY, discover, learn_scopes
+from pyinformer.operator._resource_scopes import FAILURES_OF_DISCOVERY, discover, learn_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyinformer.controller import Controller
     from pyinformer.objects import GroupVersionResource
     from pyinformer.operator._builder import ControllerBuilder
-    from pyinformer.operator._caches import DeclaredCache
+    from pyinformer.operator._declared_caches import DeclaredCache
     from pyinformer.operator._elected import ElectedControllers
     from pyinformer.operator._health import Health
     from pyinformer.operator._reconciler import Reconciler

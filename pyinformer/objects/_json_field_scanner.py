@@ -17,8 +17,8 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.objects._json import decoder_of
-from pyinformer.objects._wire import decode_fields, encode
+from pyinformer.objects._decoding_structs import decode_fields, encode
+from pyinformer.objects._json_decoders import decoder_of
 
 Fields: TypeAlias = dict[str, Raw]
 """The fields of a JSON object, by name, not decoded."""

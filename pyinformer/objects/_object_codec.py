@@ -12,44 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 from msgspec import Raw, ValidationError
 
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.errors import InvalidObjectError
 from pyinformer.objects._compact import BodyPacker
-from pyinformer.objects._depth import (
-    MAX_DEPTH,
-    SKIPPED_BYTES,
-    check_complete_depth,
-    check_skipped_depth,
-    is_nested_too_deeply,
-)
-from pyinformer.objects._fields import Fields, fields_of
-from pyinformer.objects._identity import (
-    identity_of,
-    known_by_metadata,
-    metadata_of,
-    named_kind,
-    unreadable,
-)
-from pyinformer.objects._intern import InternStatistics, InternTable
-from pyinformer.objects._json import (
-    DECODE_FAILURES,
-    TOO_DEEP,
-    shown_complaint_of,
-    without_lone_surrogates,
-    without_nulls,
-)
-from pyinformer.objects._keys import (
-    PARTIAL_OBJECT_METADATA,
-    GroupVersionKind,
-    GroupVersionResource,
-)
-from pyinformer.objects._late_models import late_model
-from pyinformer.objects._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
-from pyinformer.objects._metadata_object import PARTIAL_HEAD, MetadataSharer
-from pyinformer.objects._object import KubeObject, V
-from pyinformer.objects._transform import Transform, apply_transform
-from pyinformer.objects._view import is_view
-from pyinformer.objects._wire import (
+from pyinformer.objects._decoding_structs import (
     WireMeta,
     decode_labels,
     decode_owners,
@@ -61,6 +27,40 @@ from pyinformer.objects._wire import (
     view_builder,
     wire_decoder,
 )
+from pyinformer.objects._depth import (
+    MAX_DEPTH,
+    SKIPPED_BYTES,
+    check_complete_depth,
+    check_skipped_depth,
+    is_nested_too_deeply,
+)
+from pyinformer.objects._fallback_identity import (
+    identity_of,
+    known_by_metadata,
+    metadata_of,
+    named_kind,
+    unreadable,
+)
+from pyinformer.objects._intern import InternStatistics, InternTable
+from pyinformer.objects._json_decoders import (
+    DECODE_FAILURES,
+    TOO_DEEP,
+    shown_complaint_of,
+    without_lone_surrogates,
+    without_nulls,
+)
+from pyinformer.objects._json_field_scanner import Fields, fields_of
+from pyinformer.objects._keys_and_kinds import (
+    PARTIAL_OBJECT_METADATA,
+    GroupVersionKind,
+    GroupVersionResource,
+)
+from pyinformer.objects._late_models import late_model
+from pyinformer.objects._meta import NO_LABELS, Labels, ObjectMeta, OwnerReference
+from pyinformer.objects._metadata_object import PARTIAL_HEAD, MetadataSharer
+from pyinformer.objects._object import KubeObject, V
+from pyinformer.objects._transform import Transform, apply_transform
+from pyinformer.objects._view import is_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self, final
 
-from pyinformer.client.cluster._patches import merge_patch
+from pyinformer.client.cluster._merge_patch import merge_patch
 from pyinformer.objects import JSONObject, JSONValue
 
 CONDITIONS: Final = "conditions"

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, cast
 
-from pyinformer.client.cluster._bodies import (
+from pyinformer.client.cluster._condition_merge import StatusChange
+from pyinformer.client.cluster._json_conversion import (
     TOO_DEEP,
     Body,
     body_of,
@@ -17,8 +18,12 @@ from pyinformer.client.cluster._bodies import (
     is_model,
     whole_body_of,
 )
-from pyinformer.client.cluster._conditions import StatusChange
-from pyinformer.client.cluster._patches import carry_over, joined_patch, merge_patch, object_patch
+from pyinformer.client.cluster._merge_patch import (
+    carry_over,
+    joined_patch,
+    merge_patch,
+    object_patch,
+)
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 from pyinformer.objects import JSONObject, KubeObject
 

@@ -13,7 +13,7 @@ import msgspec
 
 from pyinformer.errors import ConflictError, InvalidArgumentError
 from pyinformer.objects import JSONObject, split_api_version
-from pyinformer.testing import _clock
+from pyinformer.testing import _wall_clock
 from pyinformer.testing.apiserver.patches import merge_patch_edit
 from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
 from pyinformer.testing.apiserver.resources import ListShape, Registry, ResourceType, ScalePaths
@@ -283,7 +283,7 @@ class ObjectTestAPI:
             NotFoundError: the pod does not exist.
         """
         uid, container = self._container(name, namespace, container)
-        self._writes.logs.of(uid, container).write(text.encode(), _clock.timestamp())
+        self._writes.logs.of(uid, container).write(text.encode(), _wall_clock.timestamp())
 
     def restart_container(
         self, name: str, namespace: str | None = None, *, container: str | None = None

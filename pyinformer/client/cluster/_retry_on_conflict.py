@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 import anyio
 
 from pyinformer._runtime.tasks import check_callable, checked_by, is_asynchronous
-from pyinformer.client.cluster._bodies import Body, body_of
 from pyinformer.client.cluster._cluster import Cluster, check_cluster
-from pyinformer.client.cluster._patches import same
+from pyinformer.client.cluster._json_conversion import Body, body_of
+from pyinformer.client.cluster._merge_patch import same
 from pyinformer.client.cluster._targets import Target, target_of
-from pyinformer.client.cluster._unstored_status import is_status_stored
+from pyinformer.client.cluster._unstored_status_fields import is_status_stored
 from pyinformer.errors import (
     ApplyConflictError,
     ConflictError,

@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.client.cluster import Cluster
 from pyinformer.errors import (

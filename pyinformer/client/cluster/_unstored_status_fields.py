@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, final
 
-from pyinformer._runtime.loggers import get_logger
-from pyinformer.client.cluster._patches import same
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer.client.cluster._merge_patch import same
 from pyinformer.objects import (
     ABSENT,
     Absent,

@@ -9,7 +9,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from pyinformer._runtime.tasks import checked_by
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._loop_calls import pause_between_attempts
-from pyinformer.blocking._proxy import documented_as, with_arguments_of
+from pyinformer.blocking._sync_proxy import documented_as, with_arguments_of
 from pyinformer.client.cluster import Cluster, check_attempt, pause_after_conflict
 from pyinformer.client.cluster import create_or_update as create_or_update_on
 from pyinformer.client.cluster import retry_on_conflict as retry_on_conflict_on

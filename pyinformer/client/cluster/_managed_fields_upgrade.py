@@ -15,8 +15,8 @@ import msgspec
 from pyinformer._runtime.tasks import checked_by
 from pyinformer.client.cluster._cluster import Cluster, check_cluster, moving_fields
 from pyinformer.client.cluster._field_manager import apply_manager_of, checked_field_manager
+from pyinformer.client.cluster._retry_on_conflict import retry_on_conflict
 from pyinformer.client.cluster._targets import object_path
-from pyinformer.client.cluster._upserts import retry_on_conflict
 from pyinformer.errors import InvalidObjectError
 from pyinformer.objects import (
     GroupVersionResource,

@@ -12,7 +12,7 @@ from kopf._cogs.structs import credentials
 
 from pyinformer.client.transport import network_errors
 from pyinformer.errors import ConnectionEndedError, UnauthorizedError
-from pyinformer.kopf._errors import new_error
+from pyinformer.kopf._kopf_errors import new_error
 from pyinformer.kopf._settings import timeouts_of
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec import inspect as msginspect
 
-from pyinformer._runtime.user_code import ENDS_PROGRAM
-from pyinformer.objects._json import decoder_of, unbounded_decoder_of
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
+from pyinformer.objects._json_decoders import decoder_of, unbounded_decoder_of
 from pyinformer.objects._meta import NO_LABELS, Labels, OwnerReference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.objects._keys import GroupVersionKind
+    from pyinformer.objects._keys_and_kinds import GroupVersionKind
     from pyinformer.objects._view import View
 
 _NO_RAW = Raw(b"")

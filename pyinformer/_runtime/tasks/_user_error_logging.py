@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias, final, get_args
 
 from pyinformer._printable import Lines, printable, shortened
-from pyinformer._runtime.tasks._user_functions import place_of
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
+from pyinformer._runtime.tasks._user_function_checks import place_of
 from pyinformer.errors import (
     APIStatusError,
     ApplyConflictError,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.informer import SharedInformer
 from pyinformer.controller.sources import OwnerKind, Request
 from pyinformer.errors import (

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from pyinformer.testing.apiserver.handler import Backend, HandlerCall, RequestHandler
 from pyinformer.testing.apiserver.requests import Fault
-from pyinformer.testing.apiserver.server._responses import Response, ResponseCut
+from pyinformer.testing.apiserver.server._faulty_response import Response, ResponseCut
 
 
 class HTTPHandler:

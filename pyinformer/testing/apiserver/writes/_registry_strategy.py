@@ -13,7 +13,7 @@ from pyinformer.testing.apiserver.requests import Failure, failures, parse_revis
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import Record, key_of
 from pyinformer.testing.apiserver.writes._pods import with_debug_containers
-from pyinformer.testing.apiserver.writes._pruning import pruned
+from pyinformer.testing.apiserver.writes._prune_and_default import pruned
 
 _STALE = (
     "the object has been modified; please apply your changes to the latest version and try again"

@@ -9,8 +9,8 @@ from typing import TextIO
 
 from pyinformer.cli._exit_status import FAILED, OK
 from pyinformer.cli._target import load_target
+from pyinformer.cli.project._manifest_settings import read_settings
 from pyinformer.cli.project._manifests import manifests_of
-from pyinformer.cli.project._settings import read_settings
 from pyinformer.errors import InformerError, InvalidArgumentError
 from pyinformer.operator import Operator
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, cast, final
 
 from pyinformer._printable import Lines, printable, shortened
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 
 _LONGEST: Final = 16_384  # characters of one value: a name may have millions
 _AS_THEY_ARE: Final = (int, float, Lines, type(None))

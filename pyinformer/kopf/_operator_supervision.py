@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import kopf
 
-from pyinformer._runtime.loggers import get_logger, logger_named
+from pyinformer._runtime.escaping_loggers import get_logger, logger_named
 from pyinformer._runtime.tasks import error_text
 from pyinformer.errors import ConfigurationError
 from pyinformer.kopf._index_gate import PERIOD_SECONDS, Gate

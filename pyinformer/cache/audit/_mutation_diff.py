@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, final
 import msgspec
 
 from pyinformer._printable import printable
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.objects import ABSENT, Change, decoder_of, diff
 
 MutationMode: TypeAlias = Literal["off", "sample", "debug"]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from pyinformer.errors import InvalidObjectError
-from pyinformer.objects._fields import Fields, fields_of, identity_in
-from pyinformer.objects._json import DECODE_FAILURES, decoder_of
-from pyinformer.objects._keys import object_key
-from pyinformer.objects._wire import WireMeta, WireObject, encode
+from pyinformer.objects._decoding_structs import WireMeta, WireObject, encode
+from pyinformer.objects._json_decoders import DECODE_FAILURES, decoder_of
+from pyinformer.objects._json_field_scanner import Fields, fields_of, identity_in
+from pyinformer.objects._keys_and_kinds import object_key
 
 if TYPE_CHECKING:
-    from pyinformer.objects._keys import GroupVersionResource
+    from pyinformer.objects._keys_and_kinds import GroupVersionResource
 
 _NEAR_BYTES = 65_536  # where a name is looked for in an object that cannot be decoded
 

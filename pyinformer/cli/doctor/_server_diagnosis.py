@@ -13,7 +13,7 @@ import msgspec
 
 from pyinformer._runtime.clock import wall_time
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cli.doctor._certificates import certificate_of, token_expiry
+from pyinformer.cli.doctor._credential_expiry import certificate_of, token_expiry
 from pyinformer.cli.doctor._facts import LoginFacts, RequestFailure, ServerFacts
 from pyinformer.cli.doctor._network import measure_network
 from pyinformer.cli.doctor._report import Report, ReportPart

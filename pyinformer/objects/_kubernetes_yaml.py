@@ -24,7 +24,7 @@ import msgspec
 
 from pyinformer.errors import InternalError
 from pyinformer.objects._depth import MAX_DEPTH
-from pyinformer.objects._json import JSONObject, JSONValue, decoder_of
+from pyinformer.objects._json_decoders import JSONObject, JSONValue, decoder_of
 
 if TYPE_CHECKING:
     import yaml

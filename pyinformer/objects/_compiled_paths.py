@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Raw
 
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
-from pyinformer.objects._fields import fields_of
-from pyinformer.objects._json import (
+from pyinformer.objects._decoding_structs import encode
+from pyinformer.objects._json_decoders import (
     DECODE_FAILURES,
     JSONValue,
     cause_of,
@@ -24,8 +24,8 @@ from pyinformer.objects._json import (
     shown_complaint_of,
     unbounded_decoder_of,
 )
-from pyinformer.objects._model_parts import check_parts
-from pyinformer.objects._wire import encode
+from pyinformer.objects._json_field_scanner import fields_of
+from pyinformer.objects._model_checks import check_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

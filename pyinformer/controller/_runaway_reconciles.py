@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.controller._hot_loop_brake import HotKey, HotLoops
 from pyinformer.controller._noop_writes import NoopWrites, Storm
 from pyinformer.controller._status import HotLoopStatus, NoopWriteStatus

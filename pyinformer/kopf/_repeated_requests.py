@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self, TypeVar, final
 from kopf._cogs.clients import errors
 from kopf._core.engines import peering
 
-from pyinformer._runtime.loggers import get_logger
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.client.transport import network_errors
 from pyinformer.kopf._operators import current_operator
 from pyinformer.kopf._options import is_plain

@@ -16,7 +16,7 @@ from pyinformer.objects import older
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyinformer.cache.reflector.guard._memory import KeyMemory
+    from pyinformer.cache.reflector.guard._tombstones import KeyMemory
     from pyinformer.objects import ObjectMeta
 
 Order: TypeAlias = Literal["global", "per_object", "opaque"]

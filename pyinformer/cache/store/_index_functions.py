@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
-from pyinformer._runtime.loggers import get_logger
-from pyinformer._runtime.user_code import ENDS_PROGRAM
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer.cache.store._index import Index, Placement, placement_of
 from pyinformer.objects import KubeObject, PathSet, V, View, parse_path, view_path
 

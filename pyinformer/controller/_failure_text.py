@@ -9,8 +9,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from pyinformer._printable import printable
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import LogExceptions, causes_text, error_text
-from pyinformer._runtime.user_code import ENDS_PROGRAM
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.errors import (
     ApplyConflictError,
