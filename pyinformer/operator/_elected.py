@@ -21,7 +21,7 @@ from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFacto
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controller.conventions import EventRecorder
-from pyinformer.errors import APIStatusError, InformerError, InternalError
+from pyinformer.errors import InformerError, InternalError, LifecycleError, StaleCacheError
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.objects import older
 from pyinformer.operator._builder import event_reporter
@@ -51,6 +51,7 @@ _CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the con
 # How long the caches may take, at the beginning of a term, to reach what earlier leaders wrote. A
 # leader that does not begin is worse than one of another replica, whose caches may be further.
 _BARRIER_TIMEOUT_SECONDS: Final = 60.0
+_LIST_SECONDS: Final = 10.0  # a server that starts again answers lists within it
 _LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
 _JOIN_AGAIN_SECONDS: Final = 10.0
 
@@ -220,10 +221,14 @@ class ElectedControllers(Startable):
         """Wait until the caches of one function hold what earlier leaders wrote.
 
         Raises:
-            InformerError: of a cache that does not, or whose lists the server refuses.
+            InformerError: of a cache that does not, or whose lists bring nothing.
         """
-        found = await self._catch_up(term.written(), self._builder.informers_of(each))
-        for error in found.refused.values():
+        found = await self._catch_up(
+            term.written(),
+            self._builder.informers_of(each),
+            list_timeout_seconds=_BARRIER_TIMEOUT_SECONDS,
+        )
+        for error in found.unlisted.values():
             raise error
 
     def _add_to_term(self, controller: Controller[None], term: Term) -> None:
@@ -301,9 +306,13 @@ class ElectedControllers(Startable):
         Cancellation:
             Stops the controllers in order; takes effect when every reconcile has ended.
         """
-        found = await self._catch_up(term.predecessor, self._builder.informers.values())
+        found = await self._catch_up(
+            term.predecessor,
+            self._builder.informers.values(),
+            list_timeout_seconds=_LIST_SECONDS,
+        )
         term.record_caught_up(found.reached)
-        held = self._held_by(found.refused)
+        held = self._held_by(found.unlisted)
         controllers = tuple(one for one in self._builder.controllers() if one.name not in held)
         self._joined = {one.name for one in controllers}
         group = ControllerGroup(*controllers)
@@ -331,18 +340,18 @@ class ElectedControllers(Startable):
                 await anyio.sleep(_LOOK_SECONDS)
             self._term, self._group, self.controllers = None, None, ()
 
-    def _held_by(self, refused: Mapping[SharedInformer[Any], APIStatusError]) -> set[str]:
+    def _held_by(self, unlisted: Mapping[SharedInformer[Any], InformerError]) -> set[str]:
         """Return the functions that have to wait, and log why."""
         names: set[str] = set()
-        for informer, error in refused.items():
+        for informer, error in unlisted.items():
             waiting = [
                 one.name
                 for one in self._builder.reconcilers
                 if informer in self._builder.informers_of(one)
             ]
             _log.error(
-                "%s: whether %s holds what earlier leaders wrote is not known, since its lists are"
-                " refused; %s: %s",
+                "%s: whether %s holds what earlier leaders wrote is not known, since its lists"
+                " bring nothing; %s: %s",
                 self._title,
                 informer.name,
                 f"{' and '.join(waiting)} will not be called until they are answered"
@@ -354,19 +363,29 @@ class ElectedControllers(Startable):
         return names
 
     async def _catch_up(
-        self, written: WrittenVersions | None, informers: Iterable[SharedInformer[Any]]
+        self,
+        written: WrittenVersions | None,
+        informers: Iterable[SharedInformer[Any]],
+        *,
+        list_timeout_seconds: float,
     ) -> _CaughtUp:
         """Wait until the caches hold what earlier leaders wrote.
 
-        A cache that is behind may be further in another replica. A list that the server refuses is
-        refused to all of them, so it must not end the term.
+        A cache that is behind may be further in another replica. Where lists bring nothing, they
+        bring nothing to all of them, so this must not end the term.
+
+        Args:
+            written: what earlier leaders wrote, as far as it is known.
+            informers: of which caches.
+            list_timeout_seconds: how long the lists of one may bring nothing.
 
         Raises:
-            InformerError: a cache did not catch up in time.
+            StaleCacheError: a cache did not catch up in time.
+            LifecycleError: it was closed.
         """
         failures: list[InformerError] = []
         reached: dict[str, str] = {}
-        refused: dict[SharedInformer[Any], APIStatusError] = {}
+        unlisted: dict[SharedInformer[Any], InformerError] = {}
 
         async def one(informer: SharedInformer[Any], resource: str, version: str) -> None:
             """Wait for one cache."""
@@ -375,15 +394,18 @@ class ElectedControllers(Startable):
                     informer,
                     resource_version=version,
                     timeout_seconds=_BARRIER_TIMEOUT_SECONDS,
+                    list_timeout_seconds=list_timeout_seconds,
                 )
-            except APIStatusError as error:
-                refused[informer] = error
-            except InformerError as error:
+            except (InternalError, LifecycleError) as error:
+                failures.append(error)
+            except StaleCacheError as error:
                 error.add_note(
                     "a term begins when the caches hold what earlier leaders wrote; they had"
                     f" {_BARRIER_TIMEOUT_SECONDS:g} s for that"
                 )
                 failures.append(error)
+            except InformerError as error:
+                unlisted[informer] = error
             else:
                 reached[resource] = _later(reached.get(resource, found), found)
 
@@ -395,8 +417,8 @@ class ElectedControllers(Startable):
                     waiting.start_soon(one, informer, resource, version)
         if failures:
             raise failures[0]
-        unknown = {str(informer.scope.resource) for informer in refused}
-        return _CaughtUp({one: at for one, at in reached.items() if one not in unknown}, refused)
+        unknown = {str(informer.scope.resource) for informer in unlisted}
+        return _CaughtUp({one: at for one, at in reached.items() if one not in unknown}, unlisted)
 
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
@@ -422,8 +444,8 @@ class _CaughtUp(NamedTuple):
 
     reached: dict[str, str]
     """By resource, a version at which they hold what earlier leaders wrote."""
-    refused: dict[SharedInformer[Any], APIStatusError]
-    """Those whose lists the server refuses, so that what they lack is unknown."""
+    unlisted: dict[SharedInformer[Any], InformerError]
+    """Those whose lists are refused or not answered, so that what they lack is unknown."""
 
 
 def _durations_of(

@@ -42,7 +42,7 @@ _REFUSED_ON_PURPOSE = (
     "must not contain a name or a password",
     "a header cannot carry",
     "must not have line ends",
-    "must be a string",  # an empty list is no data in Go
+    "must be a string",  # an empty list reads as empty data in Go
     "must be base64",  # of a key whose certificate is missing
 )
 _TEXTS = ["", "a", "b", "ä", "a b", "a: b", " a ", "no", "1", "~", "a\nb", "null"]

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.errors import ForbiddenError, ServerError, TransportError
 from pyinformer.leaderelection import LeaderElector, Term
@@ -74,6 +76,7 @@ class Line:
         self.list_is_forbidden = False
         self.refused_lists = ""
         """The resource whose lists get 503."""
+        self.refuses_after_seconds = 0.0
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
         self.holds_new = False
@@ -164,6 +167,7 @@ class Line:
 
     @asynccontextmanager
     async def _unavailable(self, path: str) -> AsyncIterator[Body]:
+        await anyio.sleep(self.refuses_after_seconds)
         raise ServerError(status=503, reason="ServiceUnavailable", request=f"list {path}")
         yield  # the type of a generator
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -423,10 +424,13 @@ class _Follower(_Replica):
 
 
 @pytest.mark.parametrize("owns", [False, True], ids=["only-read", "owned"])
-def test_lists_that_are_refused_hold_no_function_but_those_that_need_them(
-    world: World, caplog: pytest.LogCaptureFixture, *, owns: bool
+@pytest.mark.parametrize(
+    "seconds", [0.0, 30.0, math.inf], ids=["refused", "refused-late", "unanswered"]
+)
+def test_lists_that_bring_nothing_hold_no_function_but_those_that_need_them(
+    world: World, caplog: pytest.LogCaptureFixture, seconds: float, *, owns: bool
 ) -> None:
-    """The leader's node has died, and took the API server of one resource with it."""
+    """The leader's node has died, and took the API server or webhook of one resource with it."""
 
     async def scenario() -> None:
         metadata = {"name": "s", "namespace": "default"}
@@ -438,7 +442,7 @@ def test_lists_that_are_refused_hold_no_function_but_those_that_need_them(
             await pause(5)
             one.line.is_down = True
             closing = asyncio.create_task(one.run.aclose())
-            two.line.refused_lists = "pods"
+            two.line.refused_lists, two.line.refuses_after_seconds = "pods", seconds
             await until(lambda: two.run.elector is not None and two.run.elector.is_leading)
             leading_at = now()
             await until(lambda: two.reconciled)

@@ -8,16 +8,18 @@ new list is applied instead.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.informer._core import core_of
 from pyinformer.errors import (
-    APIStatusError,
     InformerError,
+    InternalError,
     InvalidArgumentError,
+    LifecycleError,
+    RequestTimeoutError,
     StaleCacheError,
 )
 from pyinformer.objects import ExponentialBackoff, VersionOrder, older
@@ -27,16 +29,39 @@ if TYPE_CHECKING:
 
     from pyinformer.cache.informer._namespace_cache import NamespaceCache
     from pyinformer.cache.informer._shared_informer import SharedInformer
+    from pyinformer.cache.reflector import Reflector
 
 _KNOWN_VERSION_SECONDS: Final = 1.0  # nearly every event is there by then
 _LOOK_SECONDS: Final = 0.05  # a notification would cost every event a call
 _LONGEST_DELAY_SECONDS: Final = 5.0  # between two lists: nothing is reconciled meanwhile
 _FINE_SECONDS: Final = 0.5  # a new timer for each of 100,000 objects would cost more than they do
-_REFUSED_SECONDS: Final = 10.0  # a server that starts again answers lists within it
+
+
+@final
+class _Patience:
+    """A scope that ends when nothing has arrived for a time.
+
+    Args:
+        seconds: that time.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.scope = anyio.CancelScope(deadline=loop_time() + seconds)
+
+    def renew(self) -> None:
+        """Wait for as long again: something has arrived."""
+        deadline = loop_time() + self.seconds
+        if deadline - self.scope.deadline > min(_FINE_SECONDS, self.seconds / 2):
+            self.scope.deadline = deadline
 
 
 async def catch_up(
-    informer: SharedInformer[Any], *, resource_version: str = "", timeout_seconds: float
+    informer: SharedInformer[Any],
+    *,
+    resource_version: str = "",
+    timeout_seconds: float,
+    list_timeout_seconds: float = 10.0,
 ) -> str:
     """Wait until an informer's cache holds what the server has at the time of the call.
 
@@ -44,17 +69,19 @@ async def catch_up(
         informer: the informer; it runs.
         resource_version: the newest write that matters, if it is known; then nothing is listed if
             the cache reaches it soon.
-        timeout_seconds: how long to wait for the server's next answer, or for the cache. A list
-            of many objects may take longer in all, while parts of it arrive.
+        timeout_seconds: how long to wait for the cache. A list of many objects may take longer in
+            all, while parts of it arrive.
+        list_timeout_seconds: how long lists may bring nothing, whether they are refused or not
+            answered.
 
     Returns:
         A version at which any cache of these objects has everything that was waited for; empty if
         versions of two objects do not compare.
 
     Raises:
-        APIStatusError: the server has refused every list for ten seconds: what it has is not known.
         StaleCacheError: the cache did not catch up in time.
         LifecycleError: the informer was not started, or was closed.
+        InformerError: the server's lists have brought nothing: what it has is not known.
 
     Cancellation:
         Safe.
@@ -62,28 +89,26 @@ async def catch_up(
     if resource_version and await _reaches(informer, resource_version):
         return resource_version
     last_error = ""
-    refused_at: float | None = None
+    failing_since: float | None = None
     backoff = ExponentialBackoff(max_seconds=_LONGEST_DELAY_SECONDS, rng=random.Random())
-    with anyio.move_on_after(timeout_seconds) as scope:
-
-        def go_on() -> None:
-            """Wait for as long again: something arrives."""
-            deadline = loop_time() + timeout_seconds
-            if deadline - scope.deadline > _FINE_SECONDS:
-                scope.deadline = deadline
-
-        done: set[NamespaceCache[Any]] = set()  # what they had reached they never lose
+    patience = _Patience(timeout_seconds)
+    done: set[NamespaceCache[Any]] = set()  # what they had reached they never lose
+    with patience.scope:
         while True:
+            before = len(done)
             try:
                 caches = core_of(informer).caches.all
-                await _catch_up_all([one for one in caches if one not in done], done, go_on)
-            except APIStatusError as error:
-                last_error = str(error)
-                refused_at = loop_time() if refused_at is None else refused_at
-                if loop_time() - refused_at >= _REFUSED_SECONDS:
-                    raise
+                waiting = [one for one in caches if one not in done]
+                await _catch_up_all(waiting, done, patience, list_timeout_seconds)
+            except (InternalError, LifecycleError):
+                raise
             except InformerError as error:
-                last_error, refused_at = str(error), None
+                last_error = str(error)
+                waited_seconds = getattr(error, "waited_seconds", 0.0)
+                if failing_since is None or len(done) > before:
+                    failing_since = loop_time() - waited_seconds
+                if loop_time() - failing_since >= list_timeout_seconds:
+                    raise
             else:
                 return _furthest(caches)
             await anyio.sleep(backoff.next(loop_time()))
@@ -119,7 +144,8 @@ def _furthest(caches: Iterable[NamespaceCache[Any]]) -> str:
 async def _catch_up_all(
     caches: Iterable[NamespaceCache[Any]],
     done: set[NamespaceCache[Any]],
-    go_on: Callable[[], None],
+    patience: _Patience,
+    list_timeout_seconds: float,
 ) -> None:
     """Wait for the caches of several namespaces, as many at a time as may list; note each.
 
@@ -131,12 +157,12 @@ async def _catch_up_all(
     async def one(cache: NamespaceCache[Any]) -> None:
         """Wait for one."""
         try:
-            await _catch_up(cache, go_on)
+            await _catch_up(cache, patience, list_timeout_seconds)
         except InformerError as error:
             failures.append(error)
         else:
             done.add(cache)
-            go_on()
+            patience.renew()
 
     async with anyio.create_task_group() as group:
         for cache in caches:
@@ -145,32 +171,40 @@ async def _catch_up_all(
         raise failures[0]
 
 
-async def _catch_up(cache: NamespaceCache[Any], go_on: Callable[[], None]) -> None:
+async def _catch_up(
+    cache: NamespaceCache[Any], patience: _Patience, list_timeout_seconds: float
+) -> None:
     """Wait until the cache of one namespace holds what the server has now.
 
-    Args:
-        cache: the cache.
-        go_on: called for each object that is listed.
+    Raises:
+        RequestTimeoutError: lists have brought nothing for so long.
+        InformerError: the server refused, or could not be reached.
     """
     reflector = cache.reflector
-    if reflector.version_order is not VersionOrder.GLOBAL:
-        begun = reflector.loads_begun  # one under way may have been answered before the writes
-        reflector.request_relist("the cache has to catch up with the server")
-        while reflector.last_complete_load <= begun:
-            if isinstance(reflector.last_error, APIStatusError):
-                raise reflector.last_error
-            if reflector.is_loading:
-                go_on()
-            await anyio.sleep(_LOOK_SECONDS)
-        return
+    lists = _Patience(list_timeout_seconds)
     listed: dict[str, tuple[str, str]] = {}
+    position = ""
+
+    def arrived() -> None:
+        """Wait for more."""
+        lists.renew()
+        patience.renew()
 
     def take(key: str, uid: str, resource_version: str) -> None:
         """Keep one identity."""
         listed[key] = uid, resource_version
-        go_on()
+        arrived()
 
-    position = await cache.auditor.read_identities(take)
+    with lists.scope:
+        if reflector.version_order is not VersionOrder.GLOBAL:
+            await _load_again(reflector, arrived)
+            return
+        position = await cache.auditor.read_identities(take)
+    if lists.scope.cancelled_caught:
+        what = f"list {reflector.list_watch.resource}"
+        why = f": {error}" if (error := reflector.last_error) is not None else ""
+        reason = f"it has brought nothing for {list_timeout_seconds:g} s{why}"
+        raise RequestTimeoutError(what, reason, waited_seconds=list_timeout_seconds)
     outdated = {
         obj.key: obj.metadata.resource_version
         for obj in cache.indexer.list()
@@ -187,6 +221,23 @@ async def _catch_up(cache: NamespaceCache[Any], go_on: Callable[[], None]) -> No
         }
         if not (listed or outdated):
             return
+        await anyio.sleep(_LOOK_SECONDS)
+
+
+async def _load_again(reflector: Reflector[Any], arrived: Callable[[], None]) -> None:
+    """Have everything listed, and wait until it is applied: versions of two objects do not compare.
+
+    Args:
+        reflector: the reflector.
+        arrived: called when a part of a list has arrived.
+    """
+    begun = reflector.loads_begun  # one under way may have been answered before the writes
+    received = reflector.loaded_bytes
+    reflector.request_relist("the cache has to catch up with the server")
+    while reflector.last_complete_load <= begun:
+        if reflector.loaded_bytes != received:
+            received = reflector.loaded_bytes
+            arrived()
         await anyio.sleep(_LOOK_SECONDS)
 
 

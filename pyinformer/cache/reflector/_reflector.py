@@ -451,6 +451,11 @@ class Reflector(Generic[V]):
         return self._relists.records()
 
     @property
+    def loaded_bytes(self) -> int:
+        """How many bytes of lists have arrived."""
+        return self._loader.received_bytes
+
+    @property
     def loads_begun(self) -> int:
         """How many loads have sent their first request."""
         return self._relists.begun

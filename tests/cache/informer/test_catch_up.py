@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import pyinformer
 from pyinformer.cache.informer import SharedInformer, SharedInformerFactory, catch_up, core_of
-from pyinformer.cache.reflector import ReflectorOptions
-from pyinformer.errors import StaleCacheError
+from pyinformer.cache.reflector import ReflectorOptions, ReflectorState
+from pyinformer.errors import RequestTimeoutError, StaleCacheError
 from pyinformer.testing import APIServer, Fault, World
 from tests.leaderelection.electing import Line
-from tests.waiting import pause
+from tests.waiting import now, pause, until
 
 
 @pytest.fixture
@@ -164,6 +164,47 @@ def test_without_an_order_a_list_that_was_sent_before_proves_nothing(world: Worl
         line.hold("configmaps", held=False)
         assert await waiting == ""
         assert informer.lister.get("default/c") is not None
+        await factory.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("order", ["global", "opaque"])
+async def test_lists_are_enough_where_every_watch_is_refused(
+    apiserver: APIServer, order: Literal["global", "opaque"]
+) -> None:
+    """An aggregated API may have no watch, and versions that do not compare."""
+    apiserver.faults.add(Fault(verb="watch", status=405, times=None))
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster, options=ReflectorOptions(order=order)) as factory,
+    ):
+        informer = factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync(timeout_seconds=30)
+        await until(lambda: informer.state is ReflectorState.POLLING, timeout_seconds=60)
+        apiserver.create(_map("c"))
+        await catch_up(informer, timeout_seconds=60)
+        assert informer.lister.get("default/c") is not None
+
+
+@pytest.mark.parametrize("order", ["global", "opaque"])
+def test_lists_that_bring_nothing_are_waited_for_as_long_as_asked(
+    world: World, order: Literal["global", "opaque"]
+) -> None:
+    async def scenario() -> None:
+        cluster = _another_process(world)
+        line = cluster.connection
+        factory = SharedInformerFactory(cluster, options=ReflectorOptions(order=order))
+        informer = factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        line.refused_lists, line.refuses_after_seconds = "configmaps", 600.0
+        line.watch_is_forbidden = True
+        begun_at = now()
+        with pytest.raises(RequestTimeoutError, match="it has brought nothing for 10 s"):
+            await catch_up(informer, timeout_seconds=60)
+        assert now() - begun_at == pytest.approx(10.0, abs=0.5)
         await factory.aclose()
 
     world.run(scenario)
