@@ -96,6 +96,36 @@ def test_a_position_that_does_not_advance_is_found() -> None:
     assert broken(edited(records, is_rested("cache"), position="1")) == {Rule.POSITION_NOT_ADVANCED}
 
 
+@pytest.mark.parametrize(("position", "is_right"), [("2", True), ("1", False)])
+def test_the_position_of_two_caches_is_that_of_the_one_behind(
+    position: str, is_right: bool
+) -> None:
+    """It has reached the last change of one namespace, and says nothing of the other."""
+    records: list[Record] = [
+        RunRecord(command=COMMAND, seed="5"),
+        FollowedRecord(who=CACHE, resource=RESOURCE, namespaces=["a", "b"]),
+        *(
+            TruthRecord(
+                at_seconds=1.0, resource=RESOURCE, key=key, verb="put", uid=key, revision=revision
+            )
+            for revision, key in enumerate(("a/x", "b/x", "a/y"), 1)
+        ),
+        RestedRecord(
+            at_seconds=9.0,
+            who=CACHE,
+            what="cache",
+            objects={
+                key: Version(key, str(revision))
+                for revision, key in enumerate(("a/x", "b/x", "a/y"), 1)
+            },
+            position=position,
+            state="watching",
+        ),
+    ]
+
+    assert (Rule.POSITION_NOT_ADVANCED not in broken(records)) == is_right
+
+
 def test_an_index_that_was_forgotten_is_found() -> None:
     records = usual_run().rest()
     wrong = {"a/x": "is missing under the value 'in'"}

@@ -311,6 +311,25 @@ async def test_a_cache_that_misses_what_was_written_is_found(server: APIServer) 
     assert counts[Rule.POSITION_NOT_ADVANCED] == 1
 
 
+async def test_a_namespace_in_which_nothing_happens_keeps_no_cache_from_its_rest(
+    server: APIServer,
+) -> None:
+    """The position of an informer of two is that of the quiet one until its next bookmark."""
+    server.ensure_namespace("quiet")
+    server.create({**config_map("q", 1, "in"), "metadata": {"name": "q", "namespace": "quiet"}})
+    async with lab(server) as run:
+        maps = run.maps(namespaces=["default", "quiet"])
+        run.recorder.follow(maps)
+        await maps.start()
+        await maps.wait_for_cache_sync()
+        await asyncio.to_thread(write, server, 30)
+        await run.recorder.rest(run.truth, timeout_seconds=30.0)
+        assert run.history.now() < 25.0, "it has not waited for a bookmark"
+    verdict = check_history(run.history)
+
+    assert verdict.holds, str(verdict)
+
+
 async def test_an_informer_that_never_synced_never_rested(server: APIServer) -> None:
     async with followed(server) as (run, _):
         run.recorder.follow(run.factory.informer("v1", "pods"))

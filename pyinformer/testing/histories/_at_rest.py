@@ -87,17 +87,9 @@ class Rest:
             self._report(Rule.OTHER_CONTENT, shown, record, scope, key)
 
     def _check_position(self, record: RestedRecord, scope: ScopedTruth) -> None:
-        restored = scope.truth.restored
-        if not record.position.isdecimal() or scope.has_equal_revisions:
+        if not record.position.isdecimal():
             return
-        since = restored[-1] if restored else 0.0  # revisions before that are of another history
-        until = record.at_seconds
-        changes = (line.point(line.at(until)) for _, line in scope.timelines())
-        last = max(
-            (one for one in changes if one is not None and one.at_seconds >= since),
-            key=lambda point: point.revision,
-            default=None,
-        )
+        last = scope.last_change(record.at_seconds)
         if last is not None and int(record.position) < last.revision:
             text = f"position {record.position}, and the last change is revision {last.revision}"
             self._report(Rule.POSITION_NOT_ADVANCED, text, record, scope, last.record.key)

@@ -285,16 +285,42 @@ class ScopedTruth:
 
     def latest(self) -> tuple[dict[str, Version], int]:
         """Return the versions that the reader has to show in the end, and its least position."""
-        restored = self.truth.restored
-        since = restored[-1] if restored else 0.0  # revisions before that are of another history
         last = [(key, line.points[-1]) for key, line in self.timelines()]
         shown = {
             key: Version(point.record.uid, str(point.revision))
             for key, point in last
             if point.is_there
         }
-        revisions = (point.revision for _, point in last if point.at_seconds >= since)
-        return shown, 0 if self.has_equal_revisions else max(revisions, default=0)
+        change = self.last_change(inf)
+        return shown, 0 if change is None else change.revision
+
+    def last_change(self, until_seconds: float) -> Point | None:
+        """Return the change that the position has reached once nothing is outstanding.
+
+        The position of several caches is that of the one furthest behind: each has reached the last
+        change of its namespace, and says nothing of the others'.
+
+        Args:
+            until_seconds: later changes do not count.
+
+        Returns:
+            The change; None if there is none, or no single one.
+        """
+        if self.has_equal_revisions:
+            return None
+        restored = self.truth.restored
+        since = restored[-1] if restored else 0.0  # revisions before that are of another history
+        newest: dict[str, Point] = {}
+        for key, line in self.timelines():
+            point = line.point(line.at(until_seconds))
+            if point is None or point.at_seconds < since:
+                continue
+            of = "" if self._namespaces is None else key.rpartition("/")[0]
+            if of not in newest or newest[of].revision < point.revision:
+                newest[of] = point
+        if len(newest) < self.caches:
+            return None
+        return min(newest.values(), key=lambda point: point.revision)
 
     @property
     def has_equal_revisions(self) -> bool:
