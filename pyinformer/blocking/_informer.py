@@ -30,7 +30,7 @@ from pyinformer.cache.informer import (
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.cache.store import Lister
 from pyinformer.errors import InformerError
-from pyinformer.objects import Journal, V, check_type
+from pyinformer.objects import DiagnosticJournal, V, check_type
 
 if TYPE_CHECKING:
     from pyinformer.cache.informer import Delivery
@@ -90,7 +90,7 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
         return self.asynchronous.settings
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> DiagnosticJournal:
         """What happened lately, in sentences; each of several namespaces has its own journal."""
         return self.asynchronous.journal
 

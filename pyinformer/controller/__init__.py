@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._options import (
         ControllerOptions,
     )
-    from pyinformer.controller._outcomes import (
+    from pyinformer.controller._requeue_policy import (
         Outcome,
     )
     from pyinformer.controller._result import (
@@ -93,7 +93,7 @@ _HOMES = {
     "KeysFunction": "sources",
     "MappingFunction": "sources",
     "NoopWriteStatus": "_status",
-    "Outcome": "_outcomes",
+    "Outcome": "_requeue_policy",
     "OwnedSource": "sources",
     "OwnerKind": "sources",
     "Predicate": "sources",

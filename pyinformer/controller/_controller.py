@@ -44,7 +44,7 @@ from pyinformer.telemetry.tracing import FencedTracing, Tracing
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from pyinformer.controller._outcomes import Outcome
+    from pyinformer.controller._requeue_policy import Outcome
     from pyinformer.controller._result import Reconcile
     from pyinformer.controller._status import ControllerStatus
     from pyinformer.controller.sources import (

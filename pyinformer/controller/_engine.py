@@ -25,10 +25,10 @@ from pyinformer.controller._metrics import (
     is_panic,
     unique_label,
 )
-from pyinformer.controller._outcomes import Outcome, Outcomes
 from pyinformer.controller._reconcile_log import ReconcileLog
 from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
+from pyinformer.controller._requeue_policy import Outcome, RequeuePolicy
 from pyinformer.controller._result import Result
 from pyinformer.controller._runaway_reconciles import LoopDetector, ReconcileWrites
 from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
@@ -141,7 +141,7 @@ class Engine(Generic[V]):
         self._queue = self.requests.queue
         self._workers = workers
         self._invoker = invoker
-        self._outcomes = Outcomes(FencedLimiter(name, options.rate_limiter))
+        self._outcomes = RequeuePolicy(FencedLimiter(name, options.rate_limiter))
         self._detector = LoopDetector(name, options)
         self._hot = self._detector.hot_loops
         self._held = self._detector.held

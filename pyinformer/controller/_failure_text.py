@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyinformer._printable import printable
 from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import LogExceptions, causes_text, error_text
-from pyinformer.controller._outcomes import only_cause
+from pyinformer.controller._requeue_policy import only_cause
 from pyinformer.errors import (
     ApplyConflictError,
     ConflictError,
@@ -24,7 +24,7 @@ from pyinformer.errors import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.controller._outcomes import Outcome
+    from pyinformer.controller._requeue_policy import Outcome
 
 
 def text_of(error: BaseException, shown: LogExceptions = "classes") -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, final
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer.controller._outcomes import only_cause
+from pyinformer.controller._requeue_policy import only_cause
 from pyinformer.errors import InformerError
 from pyinformer.telemetry.metrics import NO_METRICS, Metrics, Sample, UniqueLabel
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from pyinformer._runtime.tasks import FailureLog
-from pyinformer.controller._outcomes import only_cause
+from pyinformer.controller._requeue_policy import only_cause
 from pyinformer.errors import APIStatusError, TransportError
 
 if TYPE_CHECKING:

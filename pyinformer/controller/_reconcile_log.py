@@ -16,11 +16,11 @@ from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import TokenBucket, place_of, repeats_text, trace_text
 from pyinformer.controller._failure_text import is_expected, level_of, outlook_of, text_of
 from pyinformer.controller._outage_log import outage_of, outages
-from pyinformer.controller._outcomes import only_cause, shown_error
+from pyinformer.controller._requeue_policy import only_cause, shown_error
 
 if TYPE_CHECKING:
     from pyinformer._runtime.tasks import LogExceptions
-    from pyinformer.controller._outcomes import Outcome
+    from pyinformer.controller._requeue_policy import Outcome
     from pyinformer.controller.sources import Request
 
 _log = get_logger(__name__)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._runtime.tasks import name_of, trace_text
 from pyinformer.controller._failure_text import text_of
-from pyinformer.controller._outcomes import only_cause
 from pyinformer.controller._request_queue import DueTimes
+from pyinformer.controller._requeue_policy import only_cause
 from pyinformer.telemetry.tracing import TRACED_BY, AttributeValue, SpanError, WrittenVersion
 
 if TYPE_CHECKING:
     from pyinformer._runtime.tasks import LogExceptions
-    from pyinformer.controller._outcomes import Outcome, Outcomes
     from pyinformer.controller._request_queue import RequestQueue
+    from pyinformer.controller._requeue_policy import Outcome, RequeuePolicy
     from pyinformer.controller.sources import Request
     from pyinformer.telemetry.tracing import FencedSpan, FencedTracing
 
@@ -85,7 +85,7 @@ class ReconcileSpans:
         shown: LogExceptions,
         *,
         requests: RequestQueue,
-        outcomes: Outcomes,
+        outcomes: RequeuePolicy,
     ) -> None:
         self._controller = controller
         self._name = f"reconcile {controller}"

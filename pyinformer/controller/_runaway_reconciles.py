@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.controller._hot_loop_brake import HotKey, HotLoops
-from pyinformer.controller._noop_writes import NoopWrites, Storm
+from pyinformer.controller._noop_storm_breaker import NoopStormBreaker
+from pyinformer.controller._noop_write_storms import NoopWriteStorms, Storm
 from pyinformer.controller._status import HotLoopStatus, NoopWriteStatus
-from pyinformer.controller._storm_breaker import StormBreaker
 from pyinformer.controller.sources import request_text
 
 if TYPE_CHECKING:
@@ -89,8 +89,10 @@ class LoopDetector:
             window_seconds=_HOT_WINDOW_SECONDS,
             delay_seconds=_HOT_DELAY_SECONDS,
         )
-        self.noop_counts = NoopWrites()
-        self.breaker = StormBreaker(is_enabled=options.noop_breaker, probe_seconds=_PROBE_SECONDS)
+        self.noop_counts = NoopWriteStorms()
+        self.breaker = NoopStormBreaker(
+            is_enabled=options.noop_breaker, probe_seconds=_PROBE_SECONDS
+        )
         self._is_breaker_logged = False
         self.held: Mapping[RequestId, int] = self.breaker.held
         """What the breaker holds; always the same mapping, so a caller may keep it."""

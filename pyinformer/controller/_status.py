@@ -176,3 +176,5 @@ class ControllerGroupStatus:
     """How often the event loop was blocked, and by which reconcile or handler."""
     abandoned: tuple[str, ...]
     """Reconciles that closing did not wait for, and that still run."""
+    waiting: tuple[str, ...] = ()
+    """Controllers of a leader that do not run yet, each with the reason."""

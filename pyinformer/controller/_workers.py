@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from pyinformer._runtime.tasks import UserTask, UserTasks
     from pyinformer.controller._options import ControllerOptions
-    from pyinformer.controller._outcomes import Outcome
     from pyinformer.controller._reconcile_spans import ReconcileSpans
     from pyinformer.controller._request_queue import RequestQueue
+    from pyinformer.controller._requeue_policy import Outcome
     from pyinformer.controller.sources import Reason, Request, RequestId
 
 _log = get_logger(__name__)

@@ -18,12 +18,12 @@ from kopf._cogs.structs.references import CRDS, NAMESPACES
 from pyinformer.cache.reflector import FollowedServer, RequestBudgetOptions
 from pyinformer.client.transport import SessionConnection
 from pyinformer.errors import LifecycleError
+from pyinformer.kopf._ended_streams import EndedStreams
 from pyinformer.kopf._index_gate import Gate
 from pyinformer.kopf._initial_scan import InitialScan
-from pyinformer.kopf._left_objects import LeftObjects
 from pyinformer.kopf._listers import Informers, StreamCaches
+from pyinformer.kopf._missed_kind_rescans import MissedKindRescans
 from pyinformer.kopf._refused_requests import RefusedRequests
-from pyinformer.kopf._rescans import Rescans
 from pyinformer.kopf._shared_scans import SharedScans
 from pyinformer.kopf._vault_session import VaultSession
 
@@ -86,9 +86,9 @@ class KopfOperator:
         """The requests outside of streams that the server refuses."""
         self.scans: SharedScans = SharedScans()
         """The later scans, which concurrent callers share."""
-        self.rescans: Rescans = Rescans(self.streams, self.initial_scan)
+        self.rescans: MissedKindRescans = MissedKindRescans(self.streams, self.initial_scan)
         """The kinds that are looked for again."""
-        self.left: LeftObjects = LeftObjects()
+        self.left: EndedStreams = EndedStreams()
         """What its ended streams had reported."""
 
     def begin(self, stream: Stream) -> None:

@@ -20,8 +20,8 @@ from pyinformer._runtime.tasks import Host, error_text
 from pyinformer.cache.reflector import Reflector, ReflectorState
 from pyinformer.client.transport import ListWatch
 from pyinformer.errors import ConnectionEndedError
-from pyinformer.kopf._delivery import Delivery
 from pyinformer.kopf._kopf_errors import new_error
+from pyinformer.kopf._reflector_sink import ReflectorSink
 from pyinformer.kopf._refused_requests import Refusal
 from pyinformer.kopf._settings import patience_seconds, reflector_options, selectors_of
 from pyinformer.kopf._stream_cache import CachedKeys, CachedObjects
@@ -86,7 +86,7 @@ class Stream:
             CachedObjects() if keeps_bodies else CachedKeys(kind)
         )
         """The objects that were reported."""
-        self._delivery = Delivery(
+        self._delivery = ReflectorSink(
             self.known,
             self,
             is_observer=paused is None,

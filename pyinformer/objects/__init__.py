@@ -26,6 +26,7 @@ from pyinformer.objects._compiled_paths import PathSet as PathSet
 from pyinformer.objects._compiled_paths import parse_path as parse_path
 from pyinformer.objects._decoding_structs import view_path as view_path
 from pyinformer.objects._depth import MAX_DEPTH as MAX_DEPTH
+from pyinformer.objects._diagnostic_journal import DiagnosticJournal, JournalEntry
 from pyinformer.objects._did_you_mean import did_you_mean as did_you_mean
 from pyinformer.objects._did_you_mean import near_names as near_names
 from pyinformer.objects._diff import ABSENT, Absent, Change, diff
@@ -33,7 +34,6 @@ from pyinformer.objects._events import Added, Deleted, Event, Updated
 from pyinformer.objects._fallback_identity import key_in as key_in
 from pyinformer.objects._field_selector import FieldRequirement, FieldSelector
 from pyinformer.objects._intern import InternStatistics
-from pyinformer.objects._journal import Journal, JournalEntry
 from pyinformer.objects._json_decoders import JSONObject, JSONValue
 from pyinformer.objects._json_decoders import complaint_of as complaint_of
 from pyinformer.objects._json_decoders import decode_object as decode_object
@@ -130,6 +130,7 @@ __all__ = [
     "BytesTransform",
     "Change",
     "Deleted",
+    "DiagnosticJournal",
     "Event",
     "FieldRequirement",
     "FieldSelector",
@@ -138,7 +139,6 @@ __all__ = [
     "InternStatistics",
     "JSONObject",
     "JSONValue",
-    "Journal",
     "JournalEntry",
     "KubeObject",
     "LabelRequirement",

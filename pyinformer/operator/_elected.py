@@ -52,6 +52,7 @@ _CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the con
 # leader that does not begin is worse than one of another replica, whose caches may be further.
 _BARRIER_TIMEOUT_SECONDS: Final = 60.0
 _LIST_SECONDS: Final = 10.0  # a server that starts again answers lists within it
+_JOIN_LIST_SECONDS: Final = 45.0  # nothing else waits for these lists
 _LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
 _JOIN_AGAIN_SECONDS: Final = 10.0
 
@@ -86,6 +87,8 @@ class ElectedControllers(Startable):
         self._term: Term | None = None
         self._joined: set[str] = set()
         """The names of the current term's controllers."""
+        self._waiting: dict[str, str] = {}
+        """Those that do not run yet, and why."""
         self._is_forced = False
         options = [one.options for one in builder.reconcilers]
         options += [one.options for one in builder.timers]
@@ -203,6 +206,7 @@ class ElectedControllers(Startable):
                 raise
             except InformerError as error:
                 failures += 1
+                self._waiting[each.name] = str(error)
                 _log.log(
                     logging.ERROR if failures == 1 else logging.DEBUG,
                     "%s: %s does not reconcile yet, and is tried again every %g s: %s",
@@ -212,8 +216,6 @@ class ElectedControllers(Startable):
                     error,
                 )
             else:
-                if failures:
-                    _log.info("%s: %s reconciles now", self._title, each.name)
                 return
             await anyio.sleep(_JOIN_AGAIN_SECONDS)
 
@@ -226,13 +228,15 @@ class ElectedControllers(Startable):
         found = await self._catch_up(
             term.written(),
             self._builder.informers_of(each),
-            list_timeout_seconds=_BARRIER_TIMEOUT_SECONDS,
+            list_timeout_seconds=_JOIN_LIST_SECONDS,
         )
         for error in found.unlisted.values():
             raise error
 
     def _add_to_term(self, controller: Controller[None], term: Term) -> None:
         self.controllers = (*self.controllers, controller)
+        if self._waiting.pop(controller.name, None) is not None:
+            _log.info("%s: %s reconciles now", self._title, controller.name)
         self._enqueue_deletions((controller,), term)
 
     async def start(self) -> None:
@@ -306,6 +310,8 @@ class ElectedControllers(Startable):
         Cancellation:
             Stops the controllers in order; takes effect when every reconcile has ended.
         """
+        reason = "waits until the caches hold what earlier leaders wrote"
+        self._waiting = {one.name: reason for one in self._builder.reconcilers}
         found = await self._catch_up(
             term.predecessor,
             self._builder.informers.values(),
@@ -315,6 +321,7 @@ class ElectedControllers(Startable):
         held = self._held_by(found.unlisted)
         controllers = tuple(one for one in self._builder.controllers() if one.name not in held)
         self._joined = {one.name for one in controllers}
+        self._waiting = held
         group = ControllerGroup(*controllers)
         take_back = term.on_end(group.lifecycle.skip_drain_nowait)
         try:
@@ -339,10 +346,11 @@ class ElectedControllers(Startable):
                     self.elector.abort()
                 await anyio.sleep(_LOOK_SECONDS)
             self._term, self._group, self.controllers = None, None, ()
+            self._waiting = {}
 
-    def _held_by(self, unlisted: Mapping[SharedInformer[Any], InformerError]) -> set[str]:
-        """Return the functions that have to wait, and log why."""
-        names: set[str] = set()
+    def _held_by(self, unlisted: Mapping[SharedInformer[Any], InformerError]) -> dict[str, str]:
+        """Return the functions that have to wait, and why; log it."""
+        held: dict[str, str] = {}
         for informer, error in unlisted.items():
             waiting = [
                 one.name
@@ -359,8 +367,8 @@ class ElectedControllers(Startable):
                 else "no function reconciles, owns or watches it, so the term begins",
                 error,
             )
-            names.update(waiting)
-        return names
+            held.update(dict.fromkeys(waiting, f"waits for {informer.name}: {error}"))
+        return held
 
     async def _catch_up(
         self,
@@ -434,9 +442,12 @@ class ElectedControllers(Startable):
     def status(self) -> ControllerGroupStatus:
         """Return the state of the current controllers; from any thread."""
         group = self._group
+        waiting = tuple(f"{name}: {reason}" for name, reason in self._waiting.copy().items())
         if group is not None:
-            return group.status()
-        return ControllerGroupStatus(controllers=(), watchdog=Watchdog().statistics(), abandoned=())
+            return replace(group.status(), waiting=waiting)
+        return ControllerGroupStatus(
+            controllers=(), watchdog=Watchdog().statistics(), abandoned=(), waiting=waiting
+        )
 
 
 class _CaughtUp(NamedTuple):

@@ -16,7 +16,7 @@ from pyinformer._printable import printable
 from pyinformer._runtime.clock import monotonic
 from pyinformer.client.cluster import ClusterPool, PooledClusterStatus
 from pyinformer.errors import InvalidTypeError
-from pyinformer.operator._debounce import Debounce, Finding
+from pyinformer.operator._health_debounce import Finding, HealthDebounce
 from pyinformer.operator._health_server import HealthServer, Page
 from pyinformer.operator._health_verdicts import (
     RECOVERY_SECONDS,
@@ -72,8 +72,8 @@ class Health:
         self._watched: tuple[HasStatus, ...] = ()
         self._pools: tuple[ClusterPool[Any], ...] = ()
         self._lock = threading.RLock()  # a signal handler may read in the middle
-        self._alive = Debounce()
-        self._ready = Debounce()
+        self._alive = HealthDebounce()
+        self._ready = HealthDebounce()
         self._blocks: deque[tuple[float, int]] = deque(maxlen=_MAX_SAMPLES)
         self._judges: dict[str, Judge] = {"live": self._liveness, "ready": self._readiness}
         self._pages = StatusPages(lambda: self._watched, self._judges, self._pooled)
@@ -186,7 +186,11 @@ class Health:
         return [one.status() for one in self._watched]
 
     def _judged(
-        self, hysteresis: Debounce, found: list[Finding], statuses: Sequence[Status], now: float
+        self,
+        hysteresis: HealthDebounce,
+        found: list[Finding],
+        statuses: Sequence[Status],
+        now: float,
     ) -> HealthVerdict:
         reasons, pending = hysteresis.judge(found, now)
         notes = (*pending, *self._notes(statuses))

@@ -17,7 +17,7 @@ from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.objects import check_seconds
-from pyinformer.operator._debounce import Finding
+from pyinformer.operator._health_debounce import Finding
 from pyinformer.telemetry import WatchdogStatistics
 
 Status: TypeAlias = (
@@ -29,8 +29,8 @@ RECOVERY_SECONDS: Final = 10.0
 _WEDGED_SECONDS: Final = 900.0
 """Not alive if a cache reports that it watches, but was not confirmed as current for this long, and
 for `stale_seconds`: a hang that a restart ends. A quiet resource is confirmed within four minutes,
-and a restart takes long enough to be sure first. An error of the server in answer to what would
-confirm it is none, and leaves it alive."""
+and a restart takes long enough to be sure first. While its watch brings something, or the server
+answers with an error what would confirm it, the process works."""
 _STUCK_SECONDS: Final = 60.0
 """Not alive if all workers of a controller have been stuck for this long: a clean-up takes less."""
 
@@ -136,6 +136,8 @@ def notes_of(status: Status) -> Iterator[str]:
             yield f"{informer.informer}: is not served at present"
         if informer.reflector.breaks_order:
             yield f"{informer.informer}: the server breaks the order of resource versions"
+    if isinstance(status, ControllerGroupStatus):
+        yield from (f"controller {one}" for one in status.waiting)
     for controller in controllers_of(status):
         noops = controller.noop_writes
         if noops.is_storm:
@@ -201,7 +203,7 @@ def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator
         yield Finding(f"crash {name}", str(informer))
     elif informer.state is not ReflectorState.WATCHING or age is None:
         return  # it reports its problem, and retries
-    elif age > limit and not (_shows_no_age(informer, limit) or _refuses_proof(informer, limit)):
+    elif age > limit and not (_shows_no_age(informer, limit) or _shows_life(informer, limit)):
         text = f"wedged: {name} watches, but was not confirmed as current for {age:.0f} s"
         yield Finding(f"wedged {name}", text, recovery_seconds=RECOVERY_SECONDS)
 
@@ -221,11 +223,13 @@ def _shows_no_age(informer: InformerStatus, limit: float) -> bool:
     return bool(old) and is_open and not any(one.is_provable for one in old)
 
 
-def _refuses_proof(informer: InformerStatus, limit: float) -> bool:
-    """Return whether errors of the server have kept from being confirmed what is that old."""
+def _shows_life(informer: InformerStatus, limit: float) -> bool:
+    """Return whether what is that old has had a change, a bookmark or a refused list since."""
     old = _older_than(limit, informer)
-    refused = [one.proof_refused_seconds for one in old]
-    return bool(old) and all(seconds is not None and seconds <= limit for seconds in refused)
+    signs = [(one.proof_refused_seconds, one.silent_seconds) for one in old]
+    return bool(old) and all(
+        any(seconds is not None and seconds <= limit for seconds in both) for both in signs
+    )
 
 
 def _is_closed(informer: InformerStatus) -> bool:

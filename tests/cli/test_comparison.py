@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyinformer.cli.demo._cache_comparison import differences, list_objects
-from pyinformer.cli.demo._mirror import Mirror
+from pyinformer.cli.demo._handler_mirror import HandlerMirror
 from pyinformer.objects import JSONObject
 from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod
@@ -71,7 +71,7 @@ def test_a_list_that_is_refused_is_an_error_and_not_an_empty_cluster() -> None:
 
 
 def test_a_mirror_applies_the_calls_that_it_receives() -> None:
-    mirror: Mirror[None] = Mirror()
+    mirror: HandlerMirror[None] = HandlerMirror()
     first, second = hold(pod("a")), hold(pod("a", resource_version="2"))
 
     mirror.on_add(first)
@@ -84,7 +84,7 @@ def test_a_mirror_applies_the_calls_that_it_receives() -> None:
 
 
 def test_a_mirror_records_calls_in_an_invalid_order() -> None:
-    mirror: Mirror[None] = Mirror()
+    mirror: HandlerMirror[None] = HandlerMirror()
     first, other = hold(pod("a")), hold(pod("a", uid="other"))
 
     mirror.on_add(first)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyinformer.client.transport import Body, ConnectionProtocol
-    from pyinformer.operator.diagnosis import Diagnosis
+    from pyinformer.operator.diagnosis import DiagnosisFinding
     from tests.cache.reflector.scripted import Pieces
 
 _PODS: Final = GroupVersionResource("", "v1", "pods")
@@ -667,7 +667,7 @@ def test_the_expiry_of_credentials_is_graded(
     assert _found(server_findings(replace(_SERVER, login=login), _NOW)) == expected
 
 
-def _found(findings: list[Diagnosis]) -> list[tuple[str, str]]:
+def _found(findings: list[DiagnosisFinding]) -> list[tuple[str, str]]:
     return [(one.code, one.severity.value) for one in findings if one.severity is not Severity.OK]
 
 

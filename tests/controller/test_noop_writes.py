@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.controller._noop_writes import NoopWrites, Storm
-from pyinformer.controller._storm_breaker import StormBreaker
+from pyinformer.controller._noop_storm_breaker import NoopStormBreaker
+from pyinformer.controller._noop_write_storms import NoopWriteStorms, Storm
 from pyinformer.controller.sources import RequestId
 from tests.soak import examples
 
@@ -21,25 +21,25 @@ _A, _B = _id("default/a"), _id("default/b")
 
 
 def test_nineteen_writes_are_not_an_alarm_and_the_twentieth_is_one_alarm() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     began = [noops.wrote(_A, float(second), changed=False) for second in range(40)]
     assert began == [second == 19 for second in range(40)]
     assert (noops.is_storm, noops.writes, noops.noops, noops.ratio()) == (True, 40, 40, 1.0)
 
 
 def test_half_of_the_writes_are_not_an_alarm_and_more_than_half_are() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     assert not any(noops.wrote(_A, float(n), changed=n % 2 == 0) for n in range(100))
     assert any(noops.wrote(_A, 100.0 + n, changed=n % 4 == 0) for n in range(100))
 
 
 def test_a_share_of_noop_writes_hours_apart_is_not_an_alarm() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     assert not any(noops.wrote(_A, 3600.0 * hour, changed=False) for hour in range(100))
 
 
 def test_a_rate_is_an_alarm_whatever_the_share() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     writes = ((0.01 * n, n % 4 != 0) for n in range(2_000))
     began = [at for at, changed in writes if noops.wrote(_A, at, changed=changed)]
     assert began == [4.0]  # the hundred and first of them
@@ -47,12 +47,12 @@ def test_a_rate_is_an_alarm_whatever_the_share() -> None:
 
 
 def test_a_rate_below_the_limit_is_not_an_alarm() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     assert not any(noops.wrote(_A, 0.026 * n, changed=n % 4 != 0) for n in range(4_000))
 
 
 def test_a_storm_ends_when_most_writes_change_something_again() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     for second in range(30):
         noops.wrote(_A, float(second), changed=False)
     over = list[Storm]()
@@ -65,7 +65,7 @@ def test_a_storm_ends_when_most_writes_change_something_again() -> None:
 
 
 def test_a_storm_ends_after_a_quiet_minute() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     for _ in range(20):
         noops.wrote(_A, 5.0, changed=False)
     assert noops.ended(64.9) is None
@@ -74,7 +74,7 @@ def test_a_storm_ends_after_a_quiet_minute() -> None:
 
 
 def test_a_storm_by_its_rate_ends_when_the_rate_has_halved() -> None:
-    noops, now = NoopWrites(), 0.0
+    noops, now = NoopWriteStorms(), 0.0
     while not noops.is_storm:
         now += 0.02
         noops.wrote(_A, now, changed=False)
@@ -93,7 +93,7 @@ def test_a_storm_by_its_rate_ends_when_the_rate_has_halved() -> None:
 
 
 def test_keys_with_only_noop_writes_are_listed_worst_first() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     for _ in range(3):
         noops.wrote(_A, 0.0, changed=False)
     noops.wrote(_B, 0.0, changed=False)
@@ -103,7 +103,7 @@ def test_keys_with_only_noop_writes_are_listed_worst_first() -> None:
 
 
 def test_a_storm_of_keys_is_counted_in_bounded_memory_and_the_worst_stay() -> None:
-    noops = NoopWrites()
+    noops = NoopWriteStorms()
     for _ in range(1_000):
         noops.wrote(_A, 0.0, changed=False)
     for number in range(100_000):
@@ -124,7 +124,7 @@ def test_counts_are_those_of_a_plain_recount_and_storms_alternate(
     steps: list[tuple[float, bool]],
 ) -> None:
     """At any moment the ratio is that of the newest hundred writes of ten minutes."""
-    noops, now, seen = NoopWrites(), 0.0, list[tuple[float, bool]]()
+    noops, now, seen = NoopWriteStorms(), 0.0, list[tuple[float, bool]]()
     was_storm = False
     for passed, changed in steps:
         now += passed
@@ -142,9 +142,9 @@ def test_counts_are_those_of_a_plain_recount_and_storms_alternate(
     assert noops.noops == sum(not changed for _, changed in seen)
 
 
-def breaker(*, is_enabled: bool = True) -> StormBreaker:
+def breaker(*, is_enabled: bool = True) -> NoopStormBreaker:
     """Make one that lets a request try each second."""
-    return StormBreaker(is_enabled=is_enabled, probe_seconds=1.0)
+    return NoopStormBreaker(is_enabled=is_enabled, probe_seconds=1.0)
 
 
 def test_a_breaker_that_is_off_never_opens() -> None:

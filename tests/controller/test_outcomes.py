@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyinformer import Request, Result, RetryAfter, TerminalError
 from pyinformer.controller import Outcome
-from pyinformer.controller._outcomes import Outcomes
+from pyinformer.controller._requeue_policy import RequeuePolicy
 from pyinformer.controller.sources import request_text
 from tests.limiters import doubling
 from tests.soak import examples
@@ -18,9 +18,9 @@ _KEY = Request("default/a")
 _ERROR = ValueError("secret")
 
 
-def outcomes() -> Outcomes:
+def outcomes() -> RequeuePolicy:
     """Make one whose delays are 1, 2, 4 and at most 100 seconds."""
-    return Outcomes(doubling(1.0, 100.0)())
+    return RequeuePolicy(doubling(1.0, 100.0)())
 
 
 def _after(outcome: Outcome) -> float:

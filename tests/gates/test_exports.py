@@ -140,7 +140,7 @@ PUBLIC: dict[str, list[str]] = {
         "InternStatistics",
         "JSONObject",
         "JSONValue",
-        "Journal",
+        "DiagnosticJournal",
         "JournalEntry",
         "KubeObject",
         "LabelRequirement",

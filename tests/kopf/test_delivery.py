@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.kopf._delivery import Delivery
+from pyinformer.kopf._reflector_sink import ReflectorSink
 from pyinformer.kopf._stream_cache import CachedKeys, CachedObjects, Known
 from pyinformer.objects import (
     Added,
@@ -65,19 +65,19 @@ class Owner:
 
 def delivery_of(
     known: Known | None = None, *, is_observer: bool = False, owner: Owner | None = None
-) -> Delivery:
+) -> ReflectorSink:
     """Return a delivery of handlers, or of an observer."""
     kept = CachedKeys(POD) if known is None else known
-    return Delivery(kept, owner or Owner(), is_observer=is_observer)
+    return ReflectorSink(kept, owner or Owner(), is_observer=is_observer)
 
 
-def listing(delivery: Delivery, *objects: KubeObject[None]) -> None:
+def listing(delivery: ReflectorSink, *objects: KubeObject[None]) -> None:
     """Pass a complete list."""
     for _ in delivery.replace_nowait({obj.key: obj for obj in objects}, "100"):
         pass
 
 
-def taken(delivery: Delivery) -> list[Any]:
+def taken(delivery: ReflectorSink) -> list[Any]:
     """Return all events: type, name and version, or the word for the end of a list."""
     return [
         event
@@ -268,7 +268,7 @@ def test_deletions_wait_for_the_end_of_a_pause_and_all_else_is_listed_again(know
     ]
 
 
-def unfinished(delivery: Delivery, steps: int, *objects: KubeObject[None]) -> None:
+def unfinished(delivery: ReflectorSink, steps: int, *objects: KubeObject[None]) -> None:
     """Pass a list whose reflector is stopped after some steps."""
     for _ in islice(delivery.replace_nowait({obj.key: obj for obj in objects}, "100"), steps):
         pass
@@ -416,7 +416,7 @@ class Reader:
         self.deletions: Counter[str] = Counter()
         self.births: Counter[str] = Counter()
 
-    def read(self, delivery: Delivery, most: int | None = None) -> None:
+    def read(self, delivery: ReflectorSink, most: int | None = None) -> None:
         """Take events, at most so many."""
         while (most is None or most > 0) and (event := delivery.take()) is not None:
             most = None if most is None else most - 1

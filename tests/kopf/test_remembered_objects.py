@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kopf._cogs.structs.references import NamespaceName, Resource
 
-from pyinformer.kopf._left_objects import LeftObjects
+from pyinformer.kopf._ended_streams import EndedStreams
 from pyinformer.kopf._stream_cache import CachedKeys, CachedObjects
 from pyinformer.objects import KubeObject, ObjectMeta
 from tests.kopf.streams import PODS
@@ -84,7 +84,7 @@ def known_of(*names: str) -> CachedKeys:
 
 
 def test_the_next_stream_takes_what_an_ended_one_left_once() -> None:
-    left, known = LeftObjects(), known_of("a")
+    left, known = EndedStreams(), known_of("a")
     left.keep(PODS, None, [known])
     assert left.take(PODS, NamespaceName("default")) == ()
     newer = Resource("", "v2", "pods", "Pod", namespaced=True)
@@ -94,7 +94,7 @@ def test_the_next_stream_takes_what_an_ended_one_left_once() -> None:
 
 def test_each_version_of_a_kind_takes_what_its_own_stream_had_reported() -> None:
     """A deletion is reported to the handlers of both versions."""
-    left, versions = LeftObjects(), ["v1", "v2"]
+    left, versions = EndedStreams(), ["v1", "v2"]
     streams = [Resource("", one, "pods", "Pod", namespaced=True) for one in versions]
     known = [known_of("a"), known_of("a", "b")]
     for stream, one in zip(streams, known, strict=True):
@@ -104,7 +104,7 @@ def test_each_version_of_a_kind_takes_what_its_own_stream_had_reported() -> None
 
 
 def test_nothing_is_kept_of_a_stream_without_objects() -> None:
-    left = LeftObjects()
+    left = EndedStreams()
     left.keep(PODS, None, [known_of()])
     assert left.take(PODS, None) == ()
 
@@ -112,7 +112,7 @@ def test_nothing_is_kept_of_a_stream_without_objects() -> None:
 def test_beyond_the_limit_the_stream_that_ended_first_is_forgotten(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    left = LeftObjects(limit=3)
+    left = EndedStreams(limit=3)
     places = [NamespaceName(name) for name in ("one", "two")]
     for place in places:
         left.keep(PODS, place, [known_of("a", "b")])

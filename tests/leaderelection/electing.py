@@ -6,8 +6,6 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.errors import ForbiddenError, ServerError, TransportError
 from pyinformer.leaderelection import LeaderElector, Term
@@ -77,6 +75,8 @@ class Line:
         self.refused_lists = ""
         """The resource whose lists get 503."""
         self.refuses_after_seconds = 0.0
+        self.forbidden_namespace = ""
+        """The namespace whose lists and watches get 403."""
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
         self.holds_new = False
@@ -135,6 +135,8 @@ class Line:
         verb = "watch" if options.get("watch") else "list"
         if self.is_down or (self.watch_is_forbidden if verb == "watch" else self.list_is_forbidden):
             return self._refused(verb, path)
+        if self.forbidden_namespace and f"/namespaces/{self.forbidden_namespace}/" in path:
+            return self._refused(verb, path)
         if verb == "list" and path.rpartition("/")[2] == self.refused_lists:
             return self._unavailable(path)
         now = asyncio.get_running_loop().time()
@@ -158,6 +160,12 @@ class Line:
             if path.endswith(f"/{plural}"):
                 body.hold(held=held)
 
+    def drop(self) -> None:
+        """Break every stream that is open."""
+        for _, body in self._bodies:
+            body.expire(0.0)
+        self._bodies.clear()
+
     @asynccontextmanager
     async def _refused(self, verb: str, path: str) -> AsyncIterator[Body]:
         if self.is_down:
@@ -167,7 +175,7 @@ class Line:
 
     @asynccontextmanager
     async def _unavailable(self, path: str) -> AsyncIterator[Body]:
-        await anyio.sleep(self.refuses_after_seconds)
+        await pause(self.refuses_after_seconds)
         raise ServerError(status=503, reason="ServiceUnavailable", request=f"list {path}")
         yield  # the type of a generator
 

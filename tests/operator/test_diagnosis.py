@@ -15,7 +15,7 @@ from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.operator import Health, HealthOptions
 from pyinformer.operator.diagnosis import (
     THRESHOLDS,
-    Diagnosis,
+    DiagnosisFinding,
     PageFields,
     Severity,
     diagnose_replicas,
@@ -95,7 +95,7 @@ def _with(page: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     return changed
 
 
-def _findings(found: Sequence[Diagnosis]) -> list[tuple[str, str]]:
+def _findings(found: Sequence[DiagnosisFinding]) -> list[tuple[str, str]]:
     return [(one.code, one.severity.value) for one in found if one.severity is not Severity.OK]
 
 
@@ -366,7 +366,7 @@ def test_texts_of_a_page_are_made_printable(healthy: dict[str, Any], text: str) 
     _assert_shown(diagnose_status(page))
 
 
-def _assert_shown(found: Sequence[Diagnosis]) -> None:
+def _assert_shown(found: Sequence[DiagnosisFinding]) -> None:
     for one in found:
         assert all(map(str.isprintable, (one.subject, one.fact, one.evidence, one.cure)))
         assert max(map(len, (one.subject, one.fact, one.evidence, one.cure))) <= 500

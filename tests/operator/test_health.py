@@ -17,7 +17,7 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.operator import Health, HealthOptions
 from pyinformer.telemetry import WatchdogStatistics
 from pyinformer.testing import Fault
-from tests.cache.informer.clusters import cluster_of
+from tests.cache.informer.clusters import cluster_of, pod
 from tests.controller.running import running
 from tests.operator.test_health_server import ask, get
 from tests.virtual_time import elapse
@@ -189,14 +189,14 @@ def test_an_age_that_nothing_can_prove_counts_for_no_probe_while_its_watch_is_op
 
 
 @pytest.mark.parametrize(
-    ("fault", "is_alive"),
+    "fault",
     [
-        pytest.param(Fault(verb="list", status=503, times=None), True, id="refused"),
-        pytest.param(Fault(verb="list", hang=True, times=None), False, id="unanswered"),
+        pytest.param(Fault(verb="list", status=503, times=None), id="refused"),
+        pytest.param(Fault(verb="list", hang=True, times=None), id="unanswered"),
     ],
 )
-async def test_lists_that_a_server_refuses_are_no_reason_to_restart(
-    apiserver: APIServer, fault: Fault, is_alive: bool
+async def test_lists_that_confirm_nothing_are_no_reason_to_restart(
+    apiserver: APIServer, fault: Fault
 ) -> None:
     """The watch lives, and a new process might not get a list at all."""
     async with cluster_of(apiserver) as cluster, SharedInformer(cluster, "v1", "pods") as informer:
@@ -208,7 +208,9 @@ async def test_lists_that_a_server_refuses_are_no_reason_to_restart(
             return informer.age_seconds() or 0.0
 
         await until(lambda: age() > 1.0)
-        if is_alive:
+        apiserver.create(pod("a"))
+        await until(lambda: len(informer.lister.list()) == 1)
+        if fault.status:
             await until(lambda: informer.status().namespaces[0].proof_refused_seconds is not None)
         options = HealthOptions(stale_seconds=1.0)
         assert not Health(informer, options=options).ready().is_ok
@@ -217,10 +219,16 @@ async def test_lists_that_a_server_refuses_are_no_reason_to_restart(
         (part,) = status.namespaces
         old = replace(part, age_seconds=901.0)  # also while lists work again, and nothing is proven
         told = Told(replace(status, age_seconds=901.0, namespaces=(old,)))
-        assert Health(told, options=options).live().is_ok is is_alive
-        part = replace(old, proof_refused_seconds=901.0)
-        told.now = replace(status, age_seconds=901.0, namespaces=(part,))
-        assert not Health(told, options=options).live().is_ok
+        assert Health(told, options=options).live().is_ok
+        for refused, silent, is_alive in (
+            (901.0, 901.0, False),
+            (None, None, False),
+            (899.0, 901.0, True),
+            (901.0, 899.0, True),
+        ):
+            part = replace(old, proof_refused_seconds=refused, silent_seconds=silent)
+            told.now = replace(status, age_seconds=901.0, namespaces=(part,))
+            assert Health(told, options=options).live().is_ok is is_alive
         assert informer.state is ReflectorState.WATCHING
         apiserver.faults.release()
 

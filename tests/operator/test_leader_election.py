@@ -450,6 +450,7 @@ def test_lists_that_bring_nothing_hold_no_function_but_those_that_need_them(
             await closing
             waits = "services will not be called until they are answered"
             assert (waits if owns else "so the term begins") in caplog.text
+            assert _waiting_in(two.run) == (["services: waits for pods.v1"] if owns else [])
             await pause(300)
             assert two.leads
             assert not two.owners
@@ -457,6 +458,43 @@ def test_lists_that_bring_nothing_hold_no_function_but_those_that_need_them(
             if owns:
                 await until(lambda: two.owners == ["default/s"])
                 assert caplog.text.count("does not reconcile yet") == 1
+                await until(lambda: not _waiting_in(two.run))
+
+    world.run(scenario)
+
+
+def _waiting_in(run: OperatorRun) -> list[str]:
+    """Return which controllers wait, and for what, as the health pages say it."""
+    assert run.health is not None
+    found = (note for note in run.health.ready().notes if note.startswith("controller "))
+    return [": ".join(one.removeprefix("controller ").split(": ")[:2]) for one in found]
+
+
+def test_a_namespace_without_rights_holds_up_no_other(world: World) -> None:
+    """Its RoleBinding is gone; the leader of before has reconciled the others all the time."""
+
+    async def scenario() -> None:
+        names = ["default", "shop"]
+        await world.cluster.create(
+            {**_map("s"), "metadata": {"name": "s", "namespace": "shop"}}, namespace="shop"
+        )
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        for each in (one, two):
+            each.run = each.app.running(each.cluster, namespaces=names)
+        await one.run.start()
+        await until(lambda: len(one.reconciled) == 2)
+        async with two.run:
+            await pause(5)
+            two.line.forbidden_namespace = "shop"
+            two.line.drop()
+            one.line.is_down = True
+            await world.cluster.create(_map("late"))
+            closing = asyncio.create_task(one.run.aclose())
+            await until(lambda: two.run.elector is not None and two.run.elector.is_leading)
+            leading_at = now()
+            await until(lambda: "default/late" in [key for _, key in two.reconciled])
+            assert now() - leading_at <= 10.0
+            await closing
 
     world.run(scenario)
 

@@ -19,7 +19,7 @@ import anyio
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import spread
 from pyinformer.cache.audit import AuditReport, Comparison, Difference, Mismatches
-from pyinformer.cache.informer._identities import Identities
+from pyinformer.cache.informer._identity_list import IdentityList
 from pyinformer.cache.reflector import Counts, ReflectorOptions, ReflectorState
 from pyinformer.errors import InformerError, ResourceExpiredError, ResourceVersionTooLargeError
 from pyinformer.objects import ExponentialBackoff
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector import Reflector, RequestBudget
     from pyinformer.cache.store import Indexer
     from pyinformer.client.transport import ListWatch
-    from pyinformer.objects import Journal, KubeObject
+    from pyinformer.objects import DiagnosticJournal, KubeObject
 
 _log = get_logger(__name__)
 
@@ -78,7 +78,7 @@ class Auditor:
         reflector: Reflector[Any],
         request_budget: RequestBudget,
         options: ReflectorOptions | None = None,
-        journal: Journal | None = None,
+        journal: DiagnosticJournal | None = None,
         period_seconds: float = 0.0,
     ) -> None:
         options = options or ReflectorOptions()
@@ -221,7 +221,7 @@ class Auditor:
             Safe; the request is dropped.
         """
         listing, page_size = self._request_budget.listing, self._page_size
-        return await Identities(self._list_watch, take, listing, page_size=page_size).read()
+        return await IdentityList(self._list_watch, take, listing, page_size=page_size).read()
 
     async def _wait_watching(self, *, is_patient: bool) -> str:
         """Wait until the watch runs, or return why it cannot, unless the caller is patient."""
@@ -238,7 +238,7 @@ class Auditor:
         self, comparison: Comparison, cause: str, position: str
     ) -> AuditReport | None:
         """Compare everything that the server had at a position; return a report if that fails."""
-        identities = Identities(
+        identities = IdentityList(
             self._list_watch,
             comparison.take,
             self._request_budget.listing,

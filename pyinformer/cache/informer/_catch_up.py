@@ -15,6 +15,7 @@ import anyio
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.informer._core import core_of
 from pyinformer.errors import (
+    ForbiddenError,
     InformerError,
     InternalError,
     InvalidArgumentError,
@@ -149,15 +150,22 @@ async def _catch_up_all(
 ) -> None:
     """Wait for the caches of several namespaces, as many at a time as may list; note each.
 
+    A namespace whose lists are forbidden keeps the others waiting for nothing: its RoleBinding is
+    gone, perhaps with the namespace, and what its cache has remains as it was.
+
     Raises:
-        InformerError: of the first that failed, when all have ended.
+        InformerError: of the first that failed, when all have ended; or of a forbidden one, if all
+            that are left are forbidden.
     """
     failures: list[InformerError] = []
+    forbidden: dict[NamespaceCache[Any], ForbiddenError] = {}
 
     async def one(cache: NamespaceCache[Any]) -> None:
         """Wait for one."""
         try:
             await _catch_up(cache, patience, list_timeout_seconds)
+        except ForbiddenError as error:
+            forbidden[cache] = error
         except InformerError as error:
             failures.append(error)
         else:
@@ -169,6 +177,10 @@ async def _catch_up_all(
             group.start_soon(one, cache)
     if failures:
         raise failures[0]
+    for error in forbidden.values():
+        if not done:
+            raise error
+    done.update(forbidden)
 
 
 async def _catch_up(

@@ -1,8 +1,9 @@
 """What running informers show in a metrics system: state and counts, read when it collects.
 
-The informers of one cluster share a source, because client-go's metrics have no label for the scope
-of an informer. No two informers have the same labels: the second cluster of a name is `name#2`, and
-so is the second informer of a scope. With `NO_METRICS` nothing is made.
+The informers of one cluster share a source of client-go's metrics, which have no label for the
+scope of an informer; of those that have it, each informer has its own. No two informers have the
+same labels: the second cluster of a name is `name#2`, and so is the second informer of a scope.
+With `NO_METRICS` nothing is made.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class InformerMetrics:
             self.scope = distinct(self._asked_scope, _scopes(self.cluster, self.resource))
             together.members = (*together.members, self)
         self._handles = together.sink.scope()
+        self._handles.add_source(self.samples)  # its own: totals are read when it closes
         self.processing = self._handles.histogram(_PROCESSING, self.labels(_PROCESSING))
         self._sync = self._handles.histogram(_SYNC, self.labels(_SYNC))
 
@@ -159,8 +161,6 @@ class _ClusterMetrics:
     def _samples(self) -> Iterator[Sample]:
         # Piece by piece: a registry lets the event loop run in between.
         members = sorted(self.members, key=_by_resource)
-        for informer in members:
-            yield from informer.samples()
         for _, found in groupby(members, _by_resource):
             yield from _as_client_go(list(found))
 

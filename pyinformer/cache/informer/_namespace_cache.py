@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.informer._context import InformerContext
     from pyinformer.cache.informer._settings import Scope
     from pyinformer.cache.store import Indexer
-    from pyinformer.objects import Journal
+    from pyinformer.objects import DiagnosticJournal
 
 
 _AFTER_SUSPEND_SECONDS: Final = 2.0  # the age that is wanted: it is looked for at once
@@ -65,12 +65,12 @@ class NamespaceCache(Generic[V]):
         self,
         context: InformerContext[V],
         scope: Scope,
-        journal: Journal,
+        journal: DiagnosticJournal,
         caches: CacheGroup,
     ) -> None:
         cluster, settings = context.cluster, context.settings
         self.scope: Scope = scope
-        self.journal: Journal = journal
+        self.journal: DiagnosticJournal = journal
         self.name: str = scope.named_in(cluster)
         """What it follows, and in which cluster if that has a name."""
         self.ended: anyio.Event = anyio.Event()
@@ -204,7 +204,9 @@ class NamespaceCache(Generic[V]):
 
     def status(self) -> NamespaceStatus:
         """Return its status; callable from any thread."""
-        facts, refused_at = self.reflector.status(), self.reflector.proof_refused_at
+        facts, liveness = self.reflector.status(), self.reflector.liveness()
+        now, refused_at = self._context.lifecycle.now(), self.reflector.proof_refused_at
+        arrived_at = (liveness.last_event_at, liveness.last_bookmark_at)
         return NamespaceStatus(
             follows=self.name,
             namespace=self.scope.namespace,
@@ -218,9 +220,8 @@ class NamespaceCache(Generic[V]):
             last_error=facts.last_error,
             loads=facts.loads,
             epoch=self.freshness.epoch,
-            proof_refused_seconds=None
-            if refused_at is None
-            else self._context.lifecycle.now() - refused_at,
+            proof_refused_seconds=None if refused_at is None else now - refused_at,
+            silent_seconds=min((now - at for at in arrived_at if at is not None), default=None),
             is_provable=self.reflector.is_provable,
         )
 

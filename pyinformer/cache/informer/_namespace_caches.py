@@ -18,7 +18,7 @@ from pyinformer._runtime.tasks import spread, start_from_anywhere, start_in
 from pyinformer.cache.informer._namespace_cache import NamespaceCache
 from pyinformer.cache.informer.delivery import CacheContents
 from pyinformer.cache.store import Indexer, JointIndexer, merged_get
-from pyinformer.objects import Journal, V
+from pyinformer.objects import DiagnosticJournal, V
 from pyinformer.telemetry.tracing import outside_reconcile
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class NamespaceCaches(Generic[V]):
     ) -> None:
         self.scope: Scope = scope
         """What is followed, with the namespaces as they are now."""
-        self.journal: Journal = Journal()
+        self.journal: DiagnosticJournal = DiagnosticJournal()
         """What happened to the informer; of several namespaces, each has a journal of its own."""
         self.is_everywhere: bool = scope.is_everywhere
         """Whether one cache holds all namespaces; then there is never another one."""
@@ -122,7 +122,7 @@ class NamespaceCaches(Generic[V]):
 
     def _make(self, namespace: str | None) -> NamespaceCache[V]:
         scope = self.scope.only(namespace)
-        journal = self.journal if scope == self.scope else Journal()
+        journal = self.journal if scope == self.scope else DiagnosticJournal()
         return NamespaceCache(self._context, scope, journal, self)
 
     @property

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.store import IndexFunction, Lister
     from pyinformer.client.cluster import Cluster
     from pyinformer.errors import InformerError
-    from pyinformer.objects import Journal, KubeObject
+    from pyinformer.objects import DiagnosticJournal, KubeObject
 
 
 _ARGUMENTS: Final = ("mutation_detector", "options", "metrics", "grace_seconds")
@@ -158,7 +158,7 @@ class SharedInformer(Startable, Generic[V]):
         return self._core.context.cluster
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> DiagnosticJournal:
         """What happened lately, in sentences; each of several namespaces has its own journal."""
         return self._core.caches.journal
 

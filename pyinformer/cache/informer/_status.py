@@ -54,6 +54,8 @@ class NamespaceStatus:
     proof_refused_seconds: float | None = None
     """How long ago the server last answered with an error what could have proven it; None if it
     never did."""
+    silent_seconds: float | None = None
+    """How long ago the last change or bookmark arrived; None if none did."""
     is_provable: bool = True
     """Whether a list can prove it: not where lists of one object are always refused, nor where the
     versions have no order. There `age_seconds` counts from the last event or bookmark."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector._sink import Sink
     from pyinformer.cache.reflector.guard import Guard
     from pyinformer.client.transport import Body, ListWatch
-    from pyinformer.objects import Journal, ObjectCodec
+    from pyinformer.objects import DiagnosticJournal, ObjectCodec
 
 _log = get_logger(__name__)
 _SLICE = 2048  # keys per step; a step stays far below the time budget
@@ -85,7 +85,7 @@ class Loader(Generic[V]):
         sink: Sink[V],
         options: ReflectorOptions,
         *,
-        journal: Journal,
+        journal: DiagnosticJournal,
         audits: AuditRequests,
     ) -> None:
         self._list_watch = list_watch

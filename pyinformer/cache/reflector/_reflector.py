@@ -65,7 +65,7 @@ from pyinformer.errors import (
     TransportError,
 )
 from pyinformer.objects import (
-    Journal,
+    DiagnosticJournal,
     KubeObject,
     ObjectCodec,
     Transform,
@@ -163,7 +163,7 @@ class Reflector(Generic[V]):
         options: ReflectorOptions | Callable[[], ReflectorOptions] | None = None,
         absent: AbsencePolicy = "wait",
         server: FollowedServer | None = None,
-        journal: Journal | None = None,
+        journal: DiagnosticJournal | None = None,
         on_change: Callable[[], None] | None = None,
         on_suspicion: Callable[[str], None] | None = None,
         on_large: Callable[[], None] | None = None,
@@ -174,7 +174,7 @@ class Reflector(Generic[V]):
         resource = list_watch.resource
         self.list_watch: ListWatch = list_watch
         """The resource and the scope that it follows."""
-        self.journal: Journal = journal or Journal()
+        self.journal: DiagnosticJournal = journal or DiagnosticJournal()
         """What happened lately, in sentences."""
         self._sink = sink
         self._read_options = options if callable(options) else None

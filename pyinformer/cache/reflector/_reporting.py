@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyinformer.cache.reflector._availability import Availability
-    from pyinformer.cache.reflector._rights import Rights
+    from pyinformer.cache.reflector._forbidden_retries import ForbiddenRetries
     from pyinformer.cache.reflector.guard import Guard
     from pyinformer.cache.reflector.machine import ReflectorMachine
     from pyinformer.cache.reflector.machine.steps import LoadMode
     from pyinformer.errors import InvalidObjectError
-    from pyinformer.objects import GroupVersionResource, Journal
+    from pyinformer.objects import DiagnosticJournal, GroupVersionResource
 
 _log = get_logger(__name__)
 
@@ -124,8 +124,8 @@ class StateReporter:
         guard: Guard,
         availability: Availability,
         *,
-        journal: Journal,
-        rights: Rights,
+        journal: DiagnosticJournal,
+        rights: ForbiddenRetries,
         on_change: Callable[[], None] | None,
     ) -> None:
         self._resource = resource
@@ -197,7 +197,7 @@ class AuditRequests:
         self,
         resource: GroupVersionResource,
         guard: Guard,
-        journal: Journal,
+        journal: DiagnosticJournal,
         on_suspicion: Callable[[str], None] | None,
     ) -> None:
         self._resource = resource

@@ -19,8 +19,8 @@ import anyio
 
 from pyinformer._runtime.tasks import Throttle
 from pyinformer.cache.reflector._discovery_failures import DiscoveryFailures
-from pyinformer.cache.reflector._outage import Outage
-from pyinformer.cache.reflector._rights import Rights
+from pyinformer.cache.reflector._forbidden_retries import ForbiddenRetries
+from pyinformer.cache.reflector._recovery_probe import RecoveryProbe
 from pyinformer.cache.reflector._silent_watch_probe import SilenceMonitor
 from pyinformer.client.transport import LEAST_BYTES_PER_SECOND
 from pyinformer.errors import InternalError
@@ -198,9 +198,9 @@ class RequestBudget:
         if options is not None:
             check_type("options", options, RequestBudgetOptions)
         self._options = options or RequestBudgetOptions()
-        self.outage: Outage = Outage()
+        self.outage: RecoveryProbe = RecoveryProbe()
         """Lets reflectors wait for a server that they did not reach."""
-        self.rights: Rights = Rights()
+        self.rights: ForbiddenRetries = ForbiddenRetries()
         """Lets reflectors wait for missing rights."""
         self.discovery: DiscoveryFailures = DiscoveryFailures()
         """Lets reflectors share failures of discovery."""

@@ -17,7 +17,6 @@ import anyio.lowlevel
 from msgspec import Struct
 
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cache.reflector._age_check import AgeCheck
 from pyinformer.cache.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.cache.reflector._gateway_watch_opening import open_unless_mute
 from pyinformer.cache.reflector._silent_watch_probe import (
@@ -26,6 +25,7 @@ from pyinformer.cache.reflector._silent_watch_probe import (
     StreamProgress,
     until_doubtful,
 )
+from pyinformer.cache.reflector._stale_watch_check import StaleWatchCheck
 from pyinformer.cache.reflector._watch_body_reader import read_body
 from pyinformer.cache.reflector.lineage import check_is_asked_for
 from pyinformer.cache.reflector.machine.steps import (
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector._sink import Sink
     from pyinformer.cache.reflector._tap import ReflectorTap
     from pyinformer.cache.reflector.guard import Guard
-    from pyinformer.cache.reflector.lineage import RoundTrips
+    from pyinformer.cache.reflector.lineage import QuorumLists
     from pyinformer.cache.reflector.machine import ReflectorMachine
     from pyinformer.client.transport import Body, ListWatch
     from pyinformer.errors import InvalidObjectError
-    from pyinformer.objects import Journal, ObjectCodec
+    from pyinformer.objects import DiagnosticJournal, ObjectCodec
 
 _MUTE_SECONDS = 15.0  # an overloaded kube-apiserver lets a request wait for that long
 _LONG_LINE_SECONDS = 60.0  # with the 75 s of silence, etcd's 1.5 MiB arrive at 12 KiB/s
@@ -122,9 +122,9 @@ class WatchLoop(Generic[V]):
         machine: ReflectorMachine,
         reporter: StateReporter,
         audits: AuditRequests,
-        journal: Journal,
+        journal: DiagnosticJournal,
         age_proof: AgeProof,
-        trips: RoundTrips,
+        trips: QuorumLists,
         turn: Turn,
     ) -> None:
         self.liveness: Liveness = Liveness()
@@ -140,7 +140,7 @@ class WatchLoop(Generic[V]):
         self._reporter = reporter
         self._audits = audits
         self._journal = journal
-        self._age_check = AgeCheck(
+        self._age_check = StaleWatchCheck(
             list_watch,
             age_proof,
             trips,
@@ -558,7 +558,7 @@ class _SupervisedStream(Generic[V]):
         )
         self._scope.cancel()
 
-    async def cancel_when_still(self, check: AgeCheck) -> None:
+    async def cancel_when_still(self, check: StaleWatchCheck) -> None:
         """Renew the age of the cache; end the reading when the watch does not follow lists.
 
         Cancellation:

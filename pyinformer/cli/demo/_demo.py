@@ -30,8 +30,8 @@ from pyinformer.cli.demo._event_messages import (
     node_message,
     pod_message,
 )
+from pyinformer.cli.demo._handler_mirror import HandlerMirror
 from pyinformer.cli.demo._metrics import Frame, WatchedResource, format_size, rss_bytes
-from pyinformer.cli.demo._mirror import Mirror
 from pyinformer.cli.demo._output_modes import Screen, screen_for
 from pyinformer.cli.demo._simulated_cluster import DemoWorld
 from pyinformer.client.cluster import connect
@@ -141,7 +141,7 @@ class DemoRun:
         informer: SharedInformer[Any],
         message_of: Callable[[Any], str | None] | None,
     ) -> None:
-        mirror: Mirror[Any] = Mirror()
+        mirror: HandlerMirror[Any] = HandlerMirror()
         informer.add_event_handler(mirror, name=f"mirror of {plural}")
         if message_of is not None:
             say = message_of

@@ -11,7 +11,7 @@ from typing import Any, final
 
 from pyinformer.cache.informer import SharedInformer
 from pyinformer.cli.demo._event_messages import EventLog
-from pyinformer.cli.demo._mirror import Mirror
+from pyinformer.cli.demo._handler_mirror import HandlerMirror
 
 _RATE_WINDOW_SECONDS = 2.0
 _KIB = 1024
@@ -57,7 +57,7 @@ class WatchedResource:
     api_version: str
     plural: str
     informer: SharedInformer[Any]
-    mirror: Mirror[Any]
+    mirror: HandlerMirror[Any]
     _calls: deque[tuple[float, int]] = field(default_factory=deque)
 
     def row(self, now: float) -> ResourceRow:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 
 from pyinformer._printable import printable, printable_json
-from pyinformer.operator.diagnosis import Diagnosis, Severity
+from pyinformer.operator.diagnosis import DiagnosisFinding, Severity
 
 if TYPE_CHECKING:
     from pyinformer.cli.output import Style
@@ -36,7 +36,7 @@ class ReportPart:
 
     source: str
     """Its URL, or the resource."""
-    findings: Sequence[Diagnosis] = ()
+    findings: Sequence[DiagnosisFinding] = ()
     error: str = ""
     """Why it could not be checked; empty if it was."""
 
@@ -106,7 +106,7 @@ class Report:
         return ", ".join(parts)
 
 
-def _lines(one: Diagnosis, styled: Callable[[str, Style], str]) -> Iterator[str]:
+def _lines(one: DiagnosisFinding, styled: Callable[[str, Style], str]) -> Iterator[str]:
     style = _STYLES[one.severity]
     if one.severity is Severity.OK:
         evidence = f": {one.evidence}" if one.evidence else ""

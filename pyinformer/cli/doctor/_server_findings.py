@@ -10,7 +10,7 @@ from pyinformer.cache.reflector.lineage import is_built_in
 from pyinformer.objects import Access, roles_yaml
 from pyinformer.operator.diagnosis import THRESHOLDS as LIMITS
 from pyinformer.operator.diagnosis import (
-    Diagnosis,
+    DiagnosisFinding,
     Severity,
     good,
     grade,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from pyinformer.cli.doctor._network import NetworkFacts, Step, TLSFailure
 
-Found: TypeAlias = Iterator[Diagnosis]
+Found: TypeAlias = Iterator[DiagnosisFinding]
 
 _VERBS: Final = ("list", "watch")
 _ROLE_NAME: Final = "informer"
@@ -93,7 +93,7 @@ _KIB: Final = 1024.0
 _MODES: Final = ("raw", "strip_managed_fields", "compact", "metadata", "decoded")
 
 
-def server_findings(facts: ServerFacts, now: float) -> list[Diagnosis]:
+def server_findings(facts: ServerFacts, now: float) -> list[DiagnosisFinding]:
     """Return the findings about a server, in the order of the steps to it.
 
     Args:
@@ -141,11 +141,11 @@ def _token(login: LoginFacts, now: float) -> Found:
     yield _graded(severity, "token_expiry", "the token", when, evidence, cure)
 
 
-def _graded(severity: Severity, *texts: str) -> Diagnosis:
+def _graded(severity: Severity, *texts: str) -> DiagnosisFinding:
     """Return a finding from its code, subject, fact, evidence and cure."""
     code, subject, fact, evidence, cure = texts
     cure = "" if severity is Severity.OK else cure
-    return Diagnosis(severity, code, subject, fact, evidence, cure)
+    return DiagnosisFinding(severity, code, subject, fact, evidence, cure)
 
 
 def _grade_left(left: float, *, warn_seconds: float, trouble_seconds: float) -> Severity:
@@ -153,7 +153,7 @@ def _grade_left(left: float, *, warn_seconds: float, trouble_seconds: float) -> 
     return grade(-left, warn_seconds=-warn_seconds, trouble_seconds=-trouble_seconds)
 
 
-def _expiry(code: str, subject: str, found: Certificate, now: float, cure: str) -> Diagnosis:
+def _expiry(code: str, subject: str, found: Certificate, now: float, cure: str) -> DiagnosisFinding:
     left = found.expires_at - now
     if found.begins_at > now:
         evidence = f"{found.subject}; valid in {span(found.begins_at - now)}"
@@ -219,7 +219,9 @@ def _clock(ahead: float | None) -> Found:
     side = "ahead of" if ahead > 0 else "behind"
     cure = "synchronise the clocks of this host and of the server"
     fact = f"is {span(abs(ahead))} {side} the server's"
-    yield Diagnosis(severity, "clock", subject, fact, "by the Date header of an answer", cure)
+    yield DiagnosisFinding(
+        severity, "clock", subject, fact, "by the Date header of an answer", cure
+    )
 
 
 def _requests(facts: ServerFacts) -> Found:
@@ -252,7 +254,7 @@ def _version(version: str) -> Found:
     yield good("version", subject, f"is {version}", evidence)
 
 
-def resource_findings(facts: ResourceFacts) -> list[Diagnosis]:
+def resource_findings(facts: ResourceFacts) -> list[DiagnosisFinding]:
     """Return the findings about one resource, in the order of the checks."""
     return [
         *_rights(facts),
@@ -284,7 +286,7 @@ def _rights(facts: ResourceFacts) -> Found:
         evidence = f"{named} may not be used{f': {reasons}' if reasons else ''}"
         fact = f"on {_subject(facts)} are missing"
         cure = "apply this Role, and bind it to the account of the program"
-        yield Diagnosis(
+        yield DiagnosisFinding(
             Severity.TROUBLE, "rights", subject, fact, evidence, cure, missing_role(facts)
         )
     elif facts.rights:

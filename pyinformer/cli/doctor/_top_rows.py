@@ -8,7 +8,7 @@ from typing import NamedTuple, final
 
 from pyinformer._printable import printable, shortened
 from pyinformer.operator.diagnosis import (
-    Diagnosis,
+    DiagnosisFinding,
     PageFields,
     Severity,
     diagnose_controller,
@@ -133,7 +133,7 @@ def _controller(one: PageFields) -> Row:
     return _row(severity, what, "works" if works else "does not work", figures, note)
 
 
-def _worst(findings: Iterable[Diagnosis]) -> tuple[Severity, str]:
+def _worst(findings: Iterable[DiagnosisFinding]) -> tuple[Severity, str]:
     found = worst_first(findings)
     if not found:
         return Severity.OK, ""
@@ -141,7 +141,7 @@ def _worst(findings: Iterable[Diagnosis]) -> tuple[Severity, str]:
     return found[0].severity, f"{found[0].fact}: {found[0].evidence}{more}"
 
 
-def _row_of(one: Diagnosis) -> Row:
+def _row_of(one: DiagnosisFinding) -> Row:
     return _row(one.severity, one.subject, one.fact, "", one.evidence)
 
 

@@ -15,7 +15,8 @@ from pyinformer.client.cluster._log_stream import LogStream
 from pyinformer.client.cluster._managed_fields_upgrade import upgrade_managed_fields
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.client.cluster._pool import ClusterPool
-from pyinformer.client.cluster._pooled_cluster import PooledClusterStatus
+from pyinformer.client.cluster._pool_entry import PooledClusterStatus
+from pyinformer.client.cluster._rate_limited_requests import WriteOptions, WriteStatistics
 from pyinformer.client.cluster._retry_on_conflict import (
     Upserted,
     check_attempt,
@@ -24,7 +25,6 @@ from pyinformer.client.cluster._retry_on_conflict import (
     retry_on_conflict,
 )
 from pyinformer.client.cluster._targets import Parent, head_of
-from pyinformer.client.cluster._throttled_requests import WriteOptions, WriteStatistics
 from pyinformer.client.cluster._write_context import (
     CURRENT_CALLER,
     CURRENT_WRITER,

@@ -21,13 +21,19 @@ from pyinformer.client.cluster._field_manager import (
     checked_field_manager,
     field_manager_of,
 )
-from pyinformer.client.cluster._ineffective_patches import IneffectivePatches
 from pyinformer.client.cluster._json_conversion import Body, body_of, encode_body, is_model
 from pyinformer.client.cluster._log_stream import LogStream, log_query
+from pyinformer.client.cluster._noop_patches import NoopPatches
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.client.cluster._patch_from_edits import patch_of, status_change_of
+from pyinformer.client.cluster._rate_limited_requests import (
+    RateLimitedRequests,
+    WriteOptions,
+    WriteStatistics,
+)
 from pyinformer.client.cluster._request_spans import RequestSpans
 from pyinformer.client.cluster._request_wait_metrics import Share, waiting_samples
+from pyinformer.client.cluster._status_patch_bases import StatusAt
 from pyinformer.client.cluster._targets import (
     Parent,
     Target,
@@ -40,11 +46,6 @@ from pyinformer.client.cluster._targets import (
     refuse_metadata_alone,
     subresource_of,
     target_of,
-)
-from pyinformer.client.cluster._throttled_requests import (
-    ThrottledRequests,
-    WriteOptions,
-    WriteStatistics,
 )
 from pyinformer.client.cluster._unstored_status_fields import (
     STATUS_IS_APART,
@@ -63,7 +64,6 @@ from pyinformer.client.cluster._write_path import (
     delete_options,
     query_of,
 )
-from pyinformer.client.cluster._written_statuses import StatusAt
 from pyinformer.client.transport import (
     CURRENT_GUARD,
     APIResource,
@@ -224,14 +224,14 @@ class Cluster(Closable):
             config, options=options, metrics=counted, on_warning=on_warning
         )
         spans = RequestSpans(name, config.server, tracing)
-        self._requests = ThrottledRequests(
+        self._requests = RateLimitedRequests(
             self.connection, write_options or WriteOptions(), spans=spans, metrics=counted
         )
         self.discovery: Discovery = Discovery(self._requests.read)
         """What the server serves."""
         self._writes = WritePath(self._requests, self.discovery)
         self._applied = ApplyCache(clock=loop_time)
-        self._ineffective = IneffectivePatches()
+        self._ineffective = NoopPatches()
         self._state = ClusterState(spans, request_metrics=counted)
         if counted is not None:
             shares = self._state.shares

@@ -11,7 +11,7 @@ from dataclasses import replace
 from os import PathLike, fspath
 
 from pyinformer.client.cluster._cluster import Cluster
-from pyinformer.client.cluster._throttled_requests import WriteOptions
+from pyinformer.client.cluster._rate_limited_requests import WriteOptions
 from pyinformer.client.transport import (
     ClusterConfig,
     ConnectionOptions,

@@ -25,7 +25,7 @@ from pyinformer.errors import (
 from pyinformer.objects import check_integer, check_seconds
 
 if TYPE_CHECKING:
-    from pyinformer.client.cluster._throttled_requests import ThrottledRequests
+    from pyinformer.client.cluster._rate_limited_requests import RateLimitedRequests
     from pyinformer.client.transport import Body, Query
 
 
@@ -104,7 +104,7 @@ class LogStream(Closable):
 
     def __init__(
         self,
-        requests: ThrottledRequests,
+        requests: RateLimitedRequests,
         path: str,
         query: Query,
         *,

@@ -24,7 +24,7 @@ from pyinformer.objects import KubeObject, ObjectCodec, check_integer
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster._discovery import Discovery
-    from pyinformer.client.cluster._throttled_requests import ThrottledRequests
+    from pyinformer.client.cluster._rate_limited_requests import RateLimitedRequests
     from pyinformer.client.transport import ListWatch
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class ObjectList(Generic[T]):
 
     def __init__(
         self,
-        requests: ThrottledRequests,
+        requests: RateLimitedRequests,
         discovery: Discovery,
         list_watch: ListWatch,
         convert: Callable[[KubeObject], T],

@@ -25,11 +25,11 @@ from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import Host, LoopOwner, Startable, UserTasks, run_shielded
 from pyinformer.client.cluster._cluster import Cluster
 from pyinformer.client.cluster._connect import connect as connect_to
-from pyinformer.client.cluster._pooled_cluster import (
+from pyinformer.client.cluster._pool_entry import (
     Opened,
-    PooledCluster,
     PooledClusterStatus,
     PooledState,
+    PoolEntry,
     ReadinessCheck,
     bare,
     drop_tracebacks,
@@ -107,7 +107,7 @@ class ClusterPool(Startable, Generic[_T]):
         self._connect = connect or partial(_context_of, metrics=metrics)
         self._ready = ready
         self._rng = rng or random.Random()
-        self._members: dict[str, PooledCluster[_T]] = {}
+        self._members: dict[str, PoolEntry[_T]] = {}
         self._host = Host("the cluster pool")
         self._tasks = UserTasks()
         self._loop = LoopOwner("the cluster pool")
@@ -171,7 +171,7 @@ class ClusterPool(Startable, Generic[_T]):
 
     def _look(
         self, name: str, started: float, timeout_seconds: float
-    ) -> tuple[PooledCluster[_T], Opened[_T] | None]:
+    ) -> tuple[PoolEntry[_T], Opened[_T] | None]:
         """Return a cluster and what was opened for it; begin to open it if it is not open."""
         self._check_running()
         now = self._now()
@@ -192,7 +192,7 @@ class ClusterPool(Startable, Generic[_T]):
         if not self._host.is_running:
             raise LifecycleError("the cluster pool is not running: start it first, or a new one")
 
-    def _new_member(self, name: str, now: float) -> PooledCluster[_T]:
+    def _new_member(self, name: str, now: float) -> PoolEntry[_T]:
         if now - self._swept_at > _SWEEP_SECONDS:
             self._swept_at = now
             self._forget_failures(now)
@@ -202,7 +202,7 @@ class ClusterPool(Startable, Generic[_T]):
             reset_after_seconds=math.inf,  # only success resets it
             rng=self._rng,
         )
-        member = self._members[name] = PooledCluster(name, backoff, now)
+        member = self._members[name] = PoolEntry(name, backoff, now)
         return member
 
     def _forget_failures(self, now: float) -> None:
@@ -210,7 +210,7 @@ class ClusterPool(Startable, Generic[_T]):
             if member.state == "failed" and now - member.retry_at > _FORGET_SECONDS:
                 del self._members[member.name]
 
-    async def _wait(self, member: PooledCluster[_T], seconds: float) -> None:
+    async def _wait(self, member: PoolEntry[_T], seconds: float) -> None:
         """Wait for a change of its state, but no longer than this."""
         member.waiters += 1
         try:
@@ -219,7 +219,7 @@ class ClusterPool(Startable, Generic[_T]):
         finally:
             member.waiters -= 1
 
-    async def _last_check(self, member: PooledCluster[_T]) -> BaseException | None:
+    async def _last_check(self, member: PoolEntry[_T]) -> BaseException | None:
         """Return what is missing, if `ready` raises it; concurrent callers share one check."""
         opened = member.opened
         if opened is None or self._ready is None:
@@ -233,7 +233,7 @@ class ClusterPool(Startable, Generic[_T]):
         return check.missing
 
     async def _check_readiness(
-        self, member: PooledCluster[_T], check: ReadinessCheck, opened: _T
+        self, member: PoolEntry[_T], check: ReadinessCheck, opened: _T
     ) -> None:
         try:
             check.missing = await self._raised_by(
@@ -287,7 +287,7 @@ class ClusterPool(Startable, Generic[_T]):
         if self._ready is not None and await self._ready(opened, timeout_seconds) is False:
             raise InvalidTypeError("ready", "must raise what is missing, not return False")
 
-    async def _keep(self, member: PooledCluster[_T]) -> None:
+    async def _keep(self, member: PoolEntry[_T]) -> None:
         """Open a cluster, keep it until it is to be closed, and close it."""
         member.runs = True
         name = f"cluster {member.name}"
@@ -301,7 +301,7 @@ class ClusterPool(Startable, Generic[_T]):
         else:
             self._failed(member, error)
 
-    def _closed(self, member: PooledCluster[_T], error: BaseException | None) -> None:
+    def _closed(self, member: PoolEntry[_T], error: BaseException | None) -> None:
         if error is None and member.scope.cancel_called and not member.is_given_up:
             error = TimeoutError(f"cancelled after {_CLOSE_TIMEOUT_SECONDS:g} s")
         if error is not None:
@@ -310,7 +310,7 @@ class ClusterPool(Startable, Generic[_T]):
         if self._members.get(member.name) is member:
             del self._members[member.name]
 
-    def _failed(self, member: PooledCluster[_T], error: BaseException | None) -> None:
+    def _failed(self, member: PoolEntry[_T], error: BaseException | None) -> None:
         now = self._now()
         if error is None:
             if member.scope.cancel_called and not member.has_broken:
@@ -324,7 +324,7 @@ class ClusterPool(Startable, Generic[_T]):
         elif member.failures == 1:  # the status counts further ones
             self._warn("cluster %(cluster)s cannot be opened: %(error)s", member, error)
 
-    def _why_it_ended(self, member: PooledCluster[_T], now: float) -> Exception:
+    def _why_it_ended(self, member: PoolEntry[_T], now: float) -> Exception:
         if not member.scope.cancel_called:
             return LifecycleError("the value of open() ended by itself")
         if member.has_broken:
@@ -333,11 +333,11 @@ class ClusterPool(Startable, Generic[_T]):
         seconds = member.open_seconds
         return TimeoutError(f"not open within {seconds:g} s: {member.status(now).reason}")
 
-    def _warn(self, text: str, member: PooledCluster[_T], error: BaseException) -> None:
+    def _warn(self, text: str, member: PoolEntry[_T], error: BaseException) -> None:
         facts = {"cluster": member.name, "error": text_of(error)}
         _log.warning(text, facts, extra=facts)
 
-    async def _hold(self, member: PooledCluster[_T]) -> None:
+    async def _hold(self, member: PoolEntry[_T]) -> None:
         deadline = self._now() + member.open_seconds
         member.scope.deadline = deadline
         async with self._connect(member.name) as cluster:
@@ -354,7 +354,7 @@ class ClusterPool(Startable, Generic[_T]):
                     self._fails(member, error)
                     raise
 
-    async def _stay_open(self, member: PooledCluster[_T]) -> None:
+    async def _stay_open(self, member: PoolEntry[_T]) -> None:
         if member.scope.cancel_called:  # evicted, or too late, in the moment it became ready
             await asyncio.Event().wait()  # for the cancellation, which must not meet the clean-up
         member.scope.deadline = math.inf
@@ -363,7 +363,7 @@ class ClusterPool(Startable, Generic[_T]):
         await member.end.wait()
         member.scope.deadline = self._now() + _CLOSE_TIMEOUT_SECONDS
 
-    def _fails(self, member: PooledCluster[_T], error: BaseException) -> None:
+    def _fails(self, member: PoolEntry[_T], error: BaseException) -> None:
         """Stop returning the value to callers, and bound the time of closing it."""
         if not member.scope.cancel_called:
             member.scope.deadline = self._now() + _CLOSE_TIMEOUT_SECONDS

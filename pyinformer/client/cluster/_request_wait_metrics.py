@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyinformer.telemetry.metrics import Sample
 
 if TYPE_CHECKING:
-    from pyinformer.client.cluster._throttled_requests import ThrottledRequests
+    from pyinformer.client.cluster._rate_limited_requests import RateLimitedRequests
 
 
 class Share(Protocol):
@@ -20,7 +20,7 @@ class Share(Protocol):
 
 
 def waiting_samples(
-    labels: Mapping[str, str], requests: ThrottledRequests, shares: Mapping[object, Share]
+    labels: Mapping[str, str], requests: RateLimitedRequests, shares: Mapping[object, Share]
 ) -> Iterator[Sample]:
     """Yield the figures of the rate limits of a cluster; safe from any thread.
 

@@ -11,8 +11,9 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
 
 from pyinformer.client.cluster._json_conversion import encode_body
+from pyinformer.client.cluster._rate_limited_requests import RateLimitedRequests, WriteStatistics
+from pyinformer.client.cluster._status_patch_bases import StatusPatchBases
 from pyinformer.client.cluster._targets import Target, check_scope, object_path, resource_of
-from pyinformer.client.cluster._throttled_requests import ThrottledRequests, WriteStatistics
 from pyinformer.client.cluster._unstored_status_fields import UnstoredFields
 from pyinformer.client.cluster._write_context import WriteOutcomes, current_identity
 from pyinformer.client.cluster._write_observer import WriteObservers
@@ -22,7 +23,6 @@ from pyinformer.client.cluster._write_responses import (
     is_gone,
     is_released,
 )
-from pyinformer.client.cluster._written_statuses import WrittenStatuses
 from pyinformer.client.transport import record_write
 from pyinformer.errors import (
     APIStatusError,
@@ -72,13 +72,13 @@ class WritePath:
         discovery: what the server serves.
     """
 
-    def __init__(self, requests: ThrottledRequests, discovery: Discovery) -> None:
+    def __init__(self, requests: RateLimitedRequests, discovery: Discovery) -> None:
         self.responses: ResponseReader = ResponseReader()
         self.observers: WriteObservers = WriteObservers()
         self.skipped: int = 0
         """How many writes would have changed nothing and were not sent."""
         self.unstored: UnstoredFields = UnstoredFields()
-        self.statuses: WrittenStatuses = WrittenStatuses()
+        self.statuses: StatusPatchBases = StatusPatchBases()
         """The statuses that were written last."""
         self._requests = requests
         self._discovery = discovery

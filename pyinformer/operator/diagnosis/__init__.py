@@ -5,8 +5,8 @@ Everything here is synchronous and reads records only; the command line gets the
 
 # Pure, as all modules below: it knows no event loop.
 
-from pyinformer.operator.diagnosis._diagnosis import (
-    Diagnosis,
+from pyinformer.operator.diagnosis._diagnosis_finding import (
+    DiagnosisFinding,
     Severity,
     good,
     grade,
@@ -27,7 +27,7 @@ from pyinformer.operator.diagnosis._thresholds import THRESHOLDS, Thresholds
 
 __all__ = [
     "THRESHOLDS",
-    "Diagnosis",
+    "DiagnosisFinding",
     "PageFields",
     "Severity",
     "Thresholds",

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias, final
 
 from pyinformer.cache.informer import counted as _counted
 from pyinformer.operator._status_pages import SCHEMA
-from pyinformer.operator.diagnosis._diagnosis import (
-    Diagnosis,
+from pyinformer.operator.diagnosis._diagnosis_finding import (
+    DiagnosisFinding,
     good,
     grade,
     span,
@@ -24,7 +24,7 @@ from pyinformer.operator.diagnosis._diagnosis import (
 from pyinformer.operator.diagnosis._page_fields import PageFields
 from pyinformer.operator.diagnosis._thresholds import THRESHOLDS as LIMITS
 
-Found: TypeAlias = Iterator[Diagnosis]
+Found: TypeAlias = Iterator[DiagnosisFinding]
 
 _HOUR_SECONDS: Final = 3600.0
 _NAMED: Final = 3  # keys in one finding
@@ -41,7 +41,7 @@ def is_status_page(document: object) -> bool:
     )
 
 
-def diagnose_status(document: object) -> list[Diagnosis]:
+def diagnose_status(document: object) -> list[DiagnosisFinding]:
     """Return the findings about one program, the worst first.
 
     Args:
@@ -63,7 +63,7 @@ def diagnose_status(document: object) -> list[Diagnosis]:
     return worst_first(found)
 
 
-def diagnose_replicas(documents: Mapping[str, object]) -> list[Diagnosis]:
+def diagnose_replicas(documents: Mapping[str, object]) -> list[DiagnosisFinding]:
     """Return the findings that only several pages together show: who leads.
 
     Args:
@@ -92,7 +92,7 @@ def _differing(documents: Mapping[str, object]) -> Found:
         yield warn("versions_differ", "the replicas", "have different pyinformers", evidence, cure)
 
 
-def _old(missing: Sequence[str]) -> Diagnosis:
+def _old(missing: Sequence[str]) -> DiagnosisFinding:
     shown = ", ".join(missing[:_SHOWN_FIELDS])
     more = f" and {len(missing) - _SHOWN_FIELDS} more" if len(missing) > _SHOWN_FIELDS else ""
     return warn(
@@ -199,7 +199,7 @@ def _cache_state(one: PageFields, subject: str, name: str, state: str) -> Found:
         severity = grade(running, warn_seconds=0, trouble_seconds=LIMITS.unsynced_seconds)
         fact = f"has not synced for {span(running)}"
         cure = _measure(one, resource)
-        yield Diagnosis(severity, "cache_unsynced", subject, fact, evidence, cure)
+        yield DiagnosisFinding(severity, "cache_unsynced", subject, fact, evidence, cure)
     elif age is not None and age >= LIMITS.stale_seconds:
         fact = f"is stale, limit {span(LIMITS.stale_seconds)}"
         yield trouble("cache_stale", subject, fact, evidence, _measure(one, resource))
@@ -300,7 +300,7 @@ def _handler(one: PageFields, informer: str) -> Found:
         if key:
             evidence += f"; busy with {key} for {span(busy)}"
         cure = "let the handler only enqueue keys, and do the work in a Controller"
-        yield Diagnosis(severity, "handler_late", subject, "is late", evidence, cure)
+        yield DiagnosisFinding(severity, "handler_late", subject, "is late", evidence, cure)
     if failed := one.count("failed"):
         evidence = f"{failed} of {failed + one.count('delivered')} calls raised, last: "
         evidence += one.text("last_error")
@@ -373,7 +373,7 @@ def _queue(one: PageFields, subject: str) -> Found:
     evidence = f"{_counted(queue.count('depth'), 'key')} behind, the oldest for {span(oldest)};"
     evidence += f" {busy} of {len(workers)} workers are busy"
     cure = "raise workers= of this controller, or make its reconcile faster"
-    yield Diagnosis(severity, "queue_late", subject, "is behind", evidence, cure)
+    yield DiagnosisFinding(severity, "queue_late", subject, "is behind", evidence, cure)
 
 
 def _writes(one: PageFields, subject: str) -> Found:

@@ -16,8 +16,7 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing.histories._at_rest import LeftBehind, Rest
 from pyinformer.testing.histories._claims import Claims
 from pyinformer.testing.histories._controllers import Controllers
-from pyinformer.testing.histories._epochs import Epochs
-from pyinformer.testing.histories._lies import Lies
+from pyinformer.testing.histories._epoch_causes import EpochCauses
 from pyinformer.testing.histories._order import Lives, Order
 from pyinformer.testing.histories._records import (
     AuditedRecord,
@@ -38,6 +37,7 @@ from pyinformer.testing.histories._records import (
     WaitingRecord,
     WroteRecord,
 )
+from pyinformer.testing.histories._server_lies import ServerLies
 from pyinformer.testing.histories._truth import ScopedTruth, Truth
 from pyinformer.testing.histories._verdict import (
     KNOWN_OF_CLIENT_GO,
@@ -98,7 +98,7 @@ class _Facts:
     def __init__(self, tolerance_seconds: float) -> None:
         self.truth = Truth()
         self.followed: dict[str, FollowedRecord] = {}
-        self.lies = Lies(tolerance_seconds)
+        self.lies = ServerLies(tolerance_seconds)
         self.replay = ""
         self.memory_bytes = 0
         self.end = 0.0
@@ -157,7 +157,7 @@ class _Checker:
         )
         programs = {who: one.program for who, one in facts.followed.items()}
         self._findings = Findings(programs, expected, facts.replay)
-        self._epochs = Epochs(
+        self._epochs = EpochCauses(
             self._scopes, facts.lies, self._findings, tolerance_seconds=tolerance_seconds
         )
         self._epochs.add_causes(facts.truth.restored, facts.epochs)

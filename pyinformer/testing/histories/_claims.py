@@ -18,8 +18,8 @@ from pyinformer.testing.histories._truth import Point, ScopedTruth, Timeline
 from pyinformer.testing.histories._verdict import Rule
 
 if TYPE_CHECKING:
-    from pyinformer.testing.histories._lies import Lies
     from pyinformer.testing.histories._order import Order
+    from pyinformer.testing.histories._server_lies import ServerLies
     from pyinformer.testing.histories._verdict import Findings
 
 
@@ -145,7 +145,7 @@ class Claims:
         self,
         scopes: Mapping[str, ScopedTruth],
         order: Order,
-        lies: Lies,
+        lies: ServerLies,
         findings: Findings,
         *,
         tolerance_seconds: float,

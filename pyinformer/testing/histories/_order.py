@@ -14,8 +14,8 @@ from pyinformer.testing.histories._truth import BEFORE_ALL, ScopedTruth
 from pyinformer.testing.histories._verdict import Rule
 
 if TYPE_CHECKING:
-    from pyinformer.testing.histories._epochs import Epochs
-    from pyinformer.testing.histories._lies import Lies
+    from pyinformer.testing.histories._epoch_causes import EpochCauses
+    from pyinformer.testing.histories._server_lies import ServerLies
     from pyinformer.testing.histories._verdict import Findings
 
 _Place: TypeAlias = tuple[str, str]
@@ -48,8 +48,8 @@ class Order:
         self,
         scopes: Mapping[str, ScopedTruth],
         findings: Findings,
-        lies: Lies,
-        epochs: Epochs,
+        lies: ServerLies,
+        epochs: EpochCauses,
         *,
         tolerance_seconds: float,
     ) -> None:

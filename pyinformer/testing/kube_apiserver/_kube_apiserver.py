@@ -29,6 +29,7 @@ from pyinformer.objects import (
 )
 from pyinformer.testing._polling import poll
 from pyinformer.testing._tls import kubeconfig_text, write_private
+from pyinformer.testing.kube_apiserver._apiserver_process import TOKENS, APIServerProcess
 from pyinformer.testing.kube_apiserver._build import KubeBinaries, find_or_build
 from pyinformer.testing.kube_apiserver._etcd import Etcd, SavedEtcd
 from pyinformer.testing.kube_apiserver._object_calls import ObjectCalls
@@ -38,7 +39,6 @@ from pyinformer.testing.kube_apiserver._processes import (
     check_free,
     free_ports,
 )
-from pyinformer.testing.kube_apiserver._replica import TOKENS, Replica
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 
 _READY_TIMEOUT_SECONDS: Final = 120.0  # it takes 4 s on an idle machine, 30 s on two busy cores
@@ -65,7 +65,7 @@ class _Running:
 
     group: ProcessGroup
     etcd: Etcd
-    replicas: tuple[Replica, ...]
+    replicas: tuple[APIServerProcess, ...]
     saved: list[SavedEtcd] = field(default_factory=list)
 
 
@@ -418,7 +418,7 @@ class KubeAPIServer(ObjectCalls):
             raise LifecycleError("this KubeAPIServer does not run: call start(), or use `with`")
         return self._state
 
-    def _chosen(self, replica: int | None) -> tuple[Replica, ...]:
+    def _chosen(self, replica: int | None) -> tuple[APIServerProcess, ...]:
         replicas = self._running.replicas
         if replica is None:
             return replicas
@@ -436,7 +436,9 @@ class KubeAPIServer(ObjectCalls):
             group.close()
             raise
         replicas = tuple(
-            Replica(group, binaries.kube_apiserver, number=number, port=port, token=self.token)
+            APIServerProcess(
+                group, binaries.kube_apiserver, number=number, port=port, token=self.token
+            )
             for number, port in enumerate(ports)
         )
         self._state = _Running(group, etcd, replicas)
@@ -446,7 +448,7 @@ class KubeAPIServer(ObjectCalls):
         self._start_servers(self._state, replicas[:1])  # it writes the certificate for all
         self._start_servers(self._state, replicas[1:])
 
-    def _start_servers(self, state: _Running, replicas: Sequence[Replica]) -> None:
+    def _start_servers(self, state: _Running, replicas: Sequence[APIServerProcess]) -> None:
         paths = dict(zip(state.replicas, self._etcd_relays, strict=False))
         for one in replicas:
             port = paths[one].attach(state.etcd.port) if one in paths else state.etcd.port
@@ -469,7 +471,7 @@ def _token_line(numbered: tuple[int, StaticToken]) -> str:
     return f'{token.token},{token.user},{number},"{",".join(token.groups)}"\n'
 
 
-def _wait_until_ready(state: _Running, replica: Replica) -> None:
+def _wait_until_ready(state: _Running, replica: APIServerProcess) -> None:
     programs = [one for one in (state.etcd.program, replica.program) if one is not None]
 
     def ended() -> str:

@@ -24,8 +24,8 @@ from pyinformer.cache.reflector import MassDeletePolicy, ReflectorOptions
 from pyinformer.client.cluster import Cluster
 from pyinformer.errors import LifecycleError
 from pyinformer.objects import V
+from pyinformer.testing.replays._recorded_exchanges import RecordedExchanges, Relist
 from pyinformer.testing.replays._replay_connection import ReplayConnection
-from pyinformer.testing.replays._script import Relist, Script
 from pyinformer.testing.world import VirtualLoop, busy_handlers
 
 _T = TypeVar("_T")
@@ -55,7 +55,7 @@ class Replay:
     def __init__(self, path: str | PathLike[str]) -> None:
         recorded = read_recording(path)
         header = recorded.header
-        self._script = Script(recorded)
+        self._script = RecordedExchanges(recorded)
         self._connection = ReplayConnection(
             self._script,
             metadata_only=header.memory == "metadata",
@@ -244,7 +244,9 @@ class Replay:
 class _RecordedRandom(random.Random):
     """Returns the timeouts of the recorded watches, and otherwise always the same numbers."""
 
-    def __init__(self, script: Script, watch_timeout_seconds: tuple[float, float]) -> None:
+    def __init__(
+        self, script: RecordedExchanges, watch_timeout_seconds: tuple[float, float]
+    ) -> None:
         super().__init__(0)
         self._script = script
         self._range = watch_timeout_seconds

@@ -14,7 +14,13 @@ from typing import Final, final
 from pyinformer.cache.recording import error_from
 from pyinformer.client.transport import Body, ClusterConfig, Query, status_error_from_object
 from pyinformer.errors import InformerError, LifecycleError, ReplayDivergedError
-from pyinformer.testing.replays._script import Exchange, Kind, Refusal, Relist, Script
+from pyinformer.testing.replays._recorded_exchanges import (
+    Exchange,
+    Kind,
+    RecordedExchanges,
+    Refusal,
+    Relist,
+)
 
 _SERVER: Final = "http://replay.invalid"  # a name that no resolver can find
 _REFUSED_SECONDS: Final = 1.0  # a request that is repeated at once would stop virtual time
@@ -43,7 +49,7 @@ class ReplayConnection:
     """
 
     def __init__(
-        self, script: Script, *, metadata_only: bool, on_relist: Callable[[Relist], None]
+        self, script: RecordedExchanges, *, metadata_only: bool, on_relist: Callable[[Relist], None]
     ) -> None:
         self._script = script
         self._metadata_only = metadata_only

@@ -33,7 +33,7 @@ from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI, Request
 from pyinformer.testing.apiserver.reads import WatchSettings
 from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestLog, RequestRecord
 from pyinformer.testing.apiserver.resources import Registry
-from pyinformer.testing.apiserver.storage import Leases, Storage, key_of
+from pyinformer.testing.apiserver.storage import EventExpiry, Storage, key_of
 from pyinformer.testing.apiserver.writes import Writes
 from pyinformer.testing.world._memory_connection import NAME_HEADER, MemoryConnection
 from pyinformer.testing.world._seen_by import decoded, requests_of, seen_by
@@ -122,7 +122,7 @@ class World(ObjectTestAPI):
         self._faults = FaultScript(seed)
         self._writes = Writes(
             self._storage,
-            Leases(None),
+            EventExpiry(None),
             self._registry,
             rng=random.Random(f"{seed} {number}" if number else seed),
             monotonic=monotonic,

@@ -70,6 +70,27 @@ async def following(
         yield informer
 
 
+async def test_totals_of_informers_that_ended_remain_where_they_must_not_fall(
+    apiserver: APIServer,
+) -> None:
+    """As in OpenTelemetry; whether other informers of the cluster still run, or none."""
+    registry = MetricsRegistry(keeps_totals=True)
+    async with cluster_of(apiserver) as cluster:
+        for runs in (1, 2, 3):
+            async with SharedInformer(cluster, "v1", "pods", metrics=registry) as informer:
+                await informer.wait_for_cache_sync(timeout_seconds=100)
+                async with SharedInformer(cluster, "v1", "nodes", metrics=registry) as other:
+                    await other.wait_for_cache_sync(timeout_seconds=100)
+                for resource in ("pods", "nodes"):
+                    assert _loads(registry, resource) == runs
+    assert _loads(registry, "pods") == 3
+
+
+def _loads(registry: MetricsRegistry, resource: str) -> float:
+    found = series(registry, "informer_loads_total")
+    return sum(float(one) for labels, one in found.items() if resource in labels)  # type: ignore[arg-type, misc]  # of no histogram
+
+
 @pytest.mark.covers("client-go tools/cache: TestWithStoreMetricsDefaulting")
 def test_client_gos_metrics_have_its_types_labels_and_buckets() -> None:
     for name, (kind, labels, buckets) in CLIENT_GO.items():

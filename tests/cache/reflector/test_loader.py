@@ -18,7 +18,7 @@ from pyinformer.cache.reflector._loader import Loader
 from pyinformer.cache.reflector._reporting import AuditRequests
 from pyinformer.client.transport import ListSplitter, ListWatch, Paging
 from pyinformer.errors import InformerError, InvalidObjectError, ProtocolError
-from pyinformer.objects import Journal
+from pyinformer.objects import DiagnosticJournal
 from pyinformer.testing import APIServer, Fault
 from tests.cache.reflector.running import is_load, put, reflecting
 from tests.cache.reflector.samples import PODS, DictSink, codec, line
@@ -59,7 +59,7 @@ def remembered(error: BaseException | None) -> Iterator[Snapshot[Any]]:
 
 def loader_without_a_server() -> Loader[None]:
     """Return a loader whose bodies come from the test."""
-    guard, journal = Guard(), Journal()
+    guard, journal = Guard(), DiagnosticJournal()
     return Loader(
         ListWatch(cast("Any", None), PODS),
         codec(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyinformer.cache.reflector.lineage import LookTurns
+from pyinformer.cache.reflector.lineage import ComparisonTurns
 
 
 class Taker:
@@ -17,7 +17,7 @@ class Taker:
 
 
 def test_turns_come_in_the_order_of_the_requests_and_a_few_in_a_minute() -> None:
-    turns, takers = LookTurns(), [Taker() for _ in range(6)]
+    turns, takers = ComparisonTurns(), [Taker() for _ in range(6)]
     taken = [turns.take(one, 0.0, per_minute=4.0) for one in takers]
     assert taken == [True, True, False, False, False, False], "half of a minute's at once"
     assert turns.seconds_until(takers[3], 0.0, per_minute=4.0) == 30.0
@@ -27,7 +27,7 @@ def test_turns_come_in_the_order_of_the_requests_and_a_few_in_a_minute() -> None
 
 
 def test_a_member_that_has_no_use_for_its_turn_delays_no_other() -> None:
-    turns, first, second = LookTurns(), Taker(), Taker()
+    turns, first, second = ComparisonTurns(), Taker(), Taker()
     assert turns.take(Taker(), 0.0, per_minute=2.0)
     assert not turns.take(first, 1.0, per_minute=2.0)
     assert not turns.take(second, 1.0, per_minute=2.0)
@@ -38,7 +38,7 @@ def test_a_member_that_has_no_use_for_its_turn_delays_no_other() -> None:
 
 
 def test_the_next_one_may_be_chosen_and_an_unused_turn_is_given_back() -> None:
-    turns, first, second = LookTurns(), Taker(), Taker()
+    turns, first, second = ComparisonTurns(), Taker(), Taker()
     assert turns.take(Taker(), 0.0, per_minute=2.0)
     assert not turns.take(first, 1.0, per_minute=2.0)
     turns.hurry(second)
@@ -49,6 +49,6 @@ def test_the_next_one_may_be_chosen_and_an_unused_turn_is_given_back() -> None:
 
 
 def test_turns_do_not_pile_up_in_a_quiet_hour() -> None:
-    turns = LookTurns()
+    turns = ComparisonTurns()
     assert turns.take(Taker(), 0.0, per_minute=2.5)
     assert [turns.take(Taker(), 3600.0, per_minute=2.5) for _ in range(3)] == [True, False, False]

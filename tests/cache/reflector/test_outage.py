@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.cache.reflector import ReflectorState, RequestBudget
-from pyinformer.cache.reflector._outage import Outage, ProbeSchedule
+from pyinformer.cache.reflector._recovery_probe import ProbeSchedule, RecoveryProbe
 from pyinformer.cache.reflector.machine.steps import WakeCause
 from pyinformer.client.transport import ClusterConfig
 from pyinformer.testing import APIServer, Fault
@@ -65,12 +65,12 @@ class AbsentServer:
         """Do nothing."""
 
 
-def outage() -> Outage:
-    return Outage(random.Random(SEED))
+def outage() -> RecoveryProbe:
+    return RecoveryProbe(random.Random(SEED))
 
 
 async def returned_at(
-    wait: Outage, wire: AbsentServer, seconds: float, wake_on: WakeCause = WakeCause.ANSWER
+    wait: RecoveryProbe, wire: AbsentServer, seconds: float, wake_on: WakeCause = WakeCause.ANSWER
 ) -> float:
     """Wait, and return when the wait ended; below 0 if the server had not answered."""
     answered = await wait.wait(wire, seconds, wake_on=wake_on)

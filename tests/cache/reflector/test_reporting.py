@@ -14,7 +14,7 @@ from pyinformer.cache.reflector.guard import OrderPolicy
 from pyinformer.cache.reflector.machine import ReflectorMachine
 from pyinformer.cache.reflector.machine.steps import LoadMode
 from pyinformer.errors import ForbiddenError, InvalidObjectError, ProtocolError
-from pyinformer.objects import Journal
+from pyinformer.objects import DiagnosticJournal
 from tests.cache.reflector.samples import PODS
 
 
@@ -22,7 +22,7 @@ class Reported:
     """A reporter with the parts that it reports of."""
 
     def __init__(self, *, listens: bool = True) -> None:
-        self.guard, self.journal = Guard(), Journal()
+        self.guard, self.journal = Guard(), DiagnosticJournal()
         self.machine = ReflectorMachine(rng=random.Random(0), watch_list=WatchListMemory())
         self.availability = Availability(str(PODS))
         self.calls = 0
@@ -115,7 +115,7 @@ def test_an_audit_is_requested_once_in_ten_minutes_for_unidentified_objects(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     reasons: list[str] = []
-    audits = AuditRequests(PODS, Guard(), Journal(), reasons.append)
+    audits = AuditRequests(PODS, Guard(), DiagnosticJournal(), reasons.append)
     error = InvalidObjectError("pods.v1", "metadata.name is missing")
     for now in (0.0, 1.0, 599.0, 600.0):
         audits.event_skipped(error, now)
@@ -128,7 +128,7 @@ def test_an_audit_is_requested_once_in_ten_minutes_for_unidentified_objects(
 def test_a_strict_order_is_kept_and_its_violation_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    guard, journal = Guard(), Journal()
+    guard, journal = Guard(), DiagnosticJournal()
     policy = OrderPolicy(guard, PODS, journal, may_relax=False)
     assert not policy.relax("per_object")
     assert not policy.relax("per_object")
@@ -139,7 +139,7 @@ def test_a_strict_order_is_kept_and_its_violation_logged_once(
 
 def test_versions_that_do_not_compare_are_compared_for_equality_where_that_is_allowed() -> None:
     guard = Guard()
-    assert OrderPolicy(guard, PODS, Journal(), may_relax=True).relax("opaque")
+    assert OrderPolicy(guard, PODS, DiagnosticJournal(), may_relax=True).relax("opaque")
     assert guard.order == "opaque"
 
 

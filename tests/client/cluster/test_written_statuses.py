@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyinformer.client.cluster._written_statuses import WrittenStatuses
+from pyinformer.client.cluster._status_patch_bases import StatusPatchBases
 from pyinformer.objects import GroupVersionKind, JSONObject, JSONValue, KubeObject, ObjectMeta
 
 _GVK = GroupVersionKind.of("example.com/v1", "Widget")
@@ -42,7 +42,7 @@ def test_an_older_object_is_seen_with_what_was_written_since(
     patch: JSONValue, stored: JSONValue, seen: JSONObject
 ) -> None:
     """Fields that this process did not write stay as the object shows them."""
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget(stored, "10"), patch)
 
     assert written.seen_in(widget(OLD, "9")) == seen
@@ -59,14 +59,14 @@ def test_an_older_object_is_seen_with_what_was_written_since(
     ],
 )
 def test_an_object_of_which_no_older_state_is_known_is_seen_as_it_is(obj: KubeObject) -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget({"phase": "New"}, "10"), {"phase": "New"})
 
     assert written.seen_in(obj) is None
 
 
 def test_a_removed_object_that_is_written_again_has_none_of_its_old_fields() -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget({}, "10"), {"parts": None})
     written.patched(widget({"parts": {"c": 3}}, "11"), {"parts": {"c": 3}})
 
@@ -75,7 +75,7 @@ def test_a_removed_object_that_is_written_again_has_none_of_its_old_fields() -> 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in-order", "swapped"])
 def test_the_newest_response_counts_whichever_arrives_last(order: tuple[int, int]) -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     writes = [
         (widget({"phase": "New"}, "10"), {"phase": "New"}),
         (widget({"phase": "Old", "note": "x"}, "11"), {"phase": "Old", "note": "x"}),
@@ -87,7 +87,7 @@ def test_the_newest_response_counts_whichever_arrives_last(order: tuple[int, int
 
 
 def test_written_statuses_are_bounded_in_number_and_bytes() -> None:
-    written = WrittenStatuses(limit=2, limit_bytes=1_000)
+    written = StatusPatchBases(limit=2, limit_bytes=1_000)
     for uid in "abc":
         written.replaced(widget({"phase": "New"}, "10", uid=uid))
     known = [uid for uid in "abc" if written.seen_in(widget(OLD, "9", uid=uid)) is not None]
@@ -104,7 +104,7 @@ def test_written_statuses_are_bounded_in_number_and_bytes() -> None:
 def test_the_newest_status_may_be_in_the_response_to_another_write(
     order: tuple[int, int], newer: str
 ) -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     versions = ("11", "10") if newer == "write" else ("10", "11")
     both = [
         lambda: written.answered(widget({"phase": "write"}, versions[0]), 100),
@@ -120,7 +120,7 @@ def test_the_newest_status_may_be_in_the_response_to_another_write(
 
 
 def test_responses_to_other_writes_make_room_for_written_statuses() -> None:
-    written = WrittenStatuses(limit=3, limit_bytes=1_000)
+    written = StatusPatchBases(limit=3, limit_bytes=1_000)
     written.replaced(widget({"phase": "New"}, "10", uid="a"))
     for uid in "bcd":
         written.answered(widget({"phase": "New"}, "10", uid=uid), 400)
@@ -140,7 +140,7 @@ def test_responses_to_other_writes_make_room_for_written_statuses() -> None:
 
 def test_names_of_fields_do_not_add_up() -> None:
     """Those of a map may be others at each write; then only the last write is known."""
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget({}, "10"), {"phase": None})
     written.patched(widget({}, "11"), {f"{number:0500}": 1 for number in range(150)})
     assert written.seen_in(widget(OLD, "9")) == OLD
@@ -150,7 +150,7 @@ def test_names_of_fields_do_not_add_up() -> None:
 
 
 def test_a_status_that_is_too_large_to_be_kept_leaves_no_older_one() -> None:
-    written = WrittenStatuses(limit_bytes=100)
+    written = StatusPatchBases(limit_bytes=100)
     written.replaced(widget({"phase": "New"}, "10"))
     written.replaced(widget({"note": "x" * 100}, "11"))
 
@@ -162,7 +162,7 @@ def conditions(**states: str) -> JSONObject:
 
 
 def test_only_the_conditions_that_were_written_are_seen_in_an_older_object() -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     stored = conditions(A="New", B="Theirs", C="Theirs")
     written.patched(widget(stored, "10"), {"conditions": {"A": None, "D": None}})
 
@@ -175,7 +175,7 @@ def test_only_the_conditions_that_were_written_are_seen_in_an_older_object() -> 
 
 
 def test_an_emptied_list_of_conditions_does_not_own_what_others_add_to_it() -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget(conditions(), "10"), {"conditions": {"A": None}}, "mine")
     written.patched(widget(conditions(B="Theirs"), "11"), {"conditions": {"B": None}}, "theirs")
 
@@ -184,7 +184,7 @@ def test_an_emptied_list_of_conditions_does_not_own_what_others_add_to_it() -> N
 
 @pytest.mark.parametrize("old", [{}, {"map": {}}, {"map": "a text"}])
 def test_an_emptied_map_does_not_own_what_others_add_to_it(old: JSONObject) -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget({"map": {}}, "10"), {"map": {}}, "mine")
     written.patched(widget({"map": {"b": 1}}, "11"), {"map": {"b": 1}}, "theirs")
 
@@ -193,7 +193,7 @@ def test_an_emptied_map_does_not_own_what_others_add_to_it(old: JSONObject) -> N
 
 def test_a_list_of_conditions_that_was_written_whole_is_known_by_its_types() -> None:
     """An apply has those of its manager alone."""
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget(conditions(A="New", B="Theirs"), "10"), conditions(A="New"))
 
     assert written.seen_in(widget(conditions(B="Old"), "9")) == conditions(B="Old", A="New")
@@ -212,7 +212,7 @@ def test_a_list_of_conditions_that_was_written_whole_is_known_by_its_types() -> 
 def test_what_is_not_a_list_of_conditions_is_seen_as_it_is_stored(
     old: JSONValue, stored: JSONValue
 ) -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget({"conditions": stored}, "10"), {"conditions": {"A": None}})
 
     seen = written.seen_in(widget({"conditions": old}, "9"))
@@ -222,7 +222,7 @@ def test_what_is_not_a_list_of_conditions_is_seen_as_it_is_stored(
 
 def test_what_another_writer_wrote_is_not_seen() -> None:
     """It is another client's, as far as this one knows; but both have the newest state."""
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget({"phase": "New"}, "10"), {"phase": "New"}, "first")
     written.patched(widget({"phase": "New", "parts": 1}, "11"), {"parts": 1}, "second")
 
@@ -234,7 +234,7 @@ def test_what_another_writer_wrote_is_not_seen() -> None:
 
 
 def test_the_writers_of_one_object_are_bounded() -> None:
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     for number in range(20):
         written.replaced(widget({"phase": "New"}, str(number + 10)), number)
 
@@ -247,7 +247,7 @@ def test_a_status_that_is_too_deep_to_be_compared_fails_no_write(levels: int) ->
     deep: JSONObject = {}
     for _ in range(levels):
         deep = {"a": deep}
-    written = WrittenStatuses()
+    written = StatusPatchBases()
     written.patched(widget({"phase": "New"}, "10"), deep)
 
     assert written.seen_in(widget(OLD, "9")) in (OLD, None)

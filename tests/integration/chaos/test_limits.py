@@ -166,27 +166,13 @@ async def watches_unanswered(subject: Subject) -> None:
 
 
 async def unconfirmed(subject: Subject) -> None:
-    """A watch lives, and lists get no answer for longer than 15 minutes: not alive."""
-    limits, age = subject.limits, subject.informer.age_seconds() or 0.0
-    struck = monotonic()
+    """A watch lives, and lists get no answer for longer than 15 minutes: no reason to restart."""
+    age, struck = subject.informer.age_seconds() or 0.0, monotonic()
     subject.proxy.faults.add(Fault(verb="list", hang=True, times=None))
-    await pause(limits.wedged_seconds + MARGIN_SECONDS)
+    await pause(subject.limits.wedged_seconds + MARGIN_SECONDS)
     healed = monotonic()
     subject.proxy.heal()
-    took = await subject.within(lambda: _is_well(subject), RECOVERED_SECONDS)
-    subject.note("alive and ready after", took)
-    subject.check(took is not None, "neither alive nor ready again once lists work")
-    _becomes_unready(subject, struck, healed, age)
-    until_wedged = subject.during(struck, struck + limits.wedged_seconds - age - 1.0)
-    subject.check(all(one.is_alive for one in until_wedged), "not alive before the limit")
-    wedged = [
-        one
-        for one in subject.during(struck, healed)
-        if one.state == "watching" and (one.age_seconds or 0.0) > limits.wedged_seconds + 1.0
-    ]
-    subject.note("seconds not alive", sum(not one.is_alive for one in subject.seen))
-    subject.check(wedged, "never watched unconfirmed for so long")
-    subject.check(not any(one.is_alive for one in wedged), "alive, though wedged")
+    await _recovers(subject, struck, healed, age)
     _lags_at_most(subject, NOTICED_SECONDS)
 
 

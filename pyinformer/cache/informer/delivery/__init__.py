@@ -9,7 +9,6 @@ from pyinformer.cache.informer.delivery._handlers import (
     UpdateFunction,
     in_thread,
 )
-from pyinformer.cache.informer.delivery._initial_list import CacheContents
 from pyinformer.cache.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
 from pyinformer.cache.informer.delivery._mailbox import Mailbox, newest
 from pyinformer.cache.informer.delivery._shared_processor import (
@@ -17,6 +16,7 @@ from pyinformer.cache.informer.delivery._shared_processor import (
     Registration,
     SharedProcessor,
 )
+from pyinformer.cache.informer.delivery._undelivered_objects import CacheContents
 
 __all__ = [
     "CacheContents",

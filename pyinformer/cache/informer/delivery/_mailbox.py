@@ -15,7 +15,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, final
 
-from pyinformer.cache.informer.delivery._initial_list import CacheContents, InitialList, ResyncList
+from pyinformer.cache.informer.delivery._undelivered_objects import (
+    CacheContents,
+    ResyncList,
+    UndeliveredObjects,
+)
 from pyinformer.errors import InternalError, InvalidArgumentError
 from pyinformer.objects import (
     LARGE_BODY_BYTES,
@@ -90,7 +94,7 @@ class Mailbox(Generic[V]):
         self._counts_bytes = False
         self._held = 0  # bytes in the queue, and those taken since they were counted
         self._is_heavy = False  # too many bytes: events are merged until no slot is left
-        self._initial: InitialList[V] | None = None  # each will be an Added; before the queue
+        self._initial: UndeliveredObjects[V] | None = None  # before the queue
         self.queue: deque[Event[V]] = deque()
         """What waits in order. Always this deque.
 
@@ -181,7 +185,7 @@ class Mailbox(Generic[V]):
             raise InternalError("a mailbox must be empty when it is given the initial list")
         if len(objects) > self._size:
             contents = objects if isinstance(objects, CacheContents) else CacheContents(objects)
-            self._initial = InitialList(contents)
+            self._initial = UndeliveredObjects(contents)
         else:
             self.queue.extend(Added(obj, is_in_initial_list=True) for obj in objects)
         self._settle()
@@ -353,7 +357,7 @@ class Mailbox(Generic[V]):
             self._is_heavy = False
         self.room = 0 if busy or self._counts_bytes else self._size
 
-    def _merge_initial(self, initial: InitialList[V], key: str, event: Event[V]) -> None:
+    def _merge_initial(self, initial: UndeliveredObjects[V], key: str, event: Event[V]) -> None:
         if isinstance(event, Deleted):
             initial.remove(key)
             self._dropped_pairs += 1

@@ -8,7 +8,7 @@ from pyinformer._runtime.escaping_loggers import get_logger
 
 if TYPE_CHECKING:
     from pyinformer.cache.reflector.guard._guard import Guard
-    from pyinformer.objects import GroupVersionResource, Journal
+    from pyinformer.objects import DiagnosticJournal, GroupVersionResource
 
 _log = get_logger(__name__)
 
@@ -25,7 +25,12 @@ class OrderPolicy:
     """
 
     def __init__(
-        self, guard: Guard, resource: GroupVersionResource, journal: Journal, *, may_relax: bool
+        self,
+        guard: Guard,
+        resource: GroupVersionResource,
+        journal: DiagnosticJournal,
+        *,
+        may_relax: bool,
     ) -> None:
         self._guard = guard
         self._resource = resource

@@ -1,8 +1,8 @@
 """The history behind a server: its proof, and the reflectors that share it."""
 
+from pyinformer.cache.reflector.lineage._comparison_turns import ComparisonTurns
 from pyinformer.cache.reflector.lineage._groups import is_built_in
 from pyinformer.cache.reflector.lineage._lineage import Lineage, LineageStatus
-from pyinformer.cache.reflector.lineage._look_turns import LookTurns
 from pyinformer.cache.reflector.lineage._proof import (
     HistoryVerdict,
     LiveIdentity,
@@ -10,18 +10,18 @@ from pyinformer.cache.reflector.lineage._proof import (
     check_is_asked_for,
     read_live,
 )
-from pyinformer.cache.reflector.lineage._round_trips import RoundTrip, RoundTrips
+from pyinformer.cache.reflector.lineage._quorum_lists import QuorumLists, RoundTrip
 from pyinformer.cache.reflector.lineage._samples import HistorySample, history_samples
 
 __all__ = [
+    "ComparisonTurns",
     "HistorySample",
     "HistoryVerdict",
     "Lineage",
     "LineageStatus",
     "LiveIdentity",
-    "LookTurns",
+    "QuorumLists",
     "RoundTrip",
-    "RoundTrips",
     "SelectorIgnoredError",
     "check_is_asked_for",
     "history_samples",

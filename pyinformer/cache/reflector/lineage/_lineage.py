@@ -17,7 +17,7 @@ from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.reflector.lineage._groups import HistoryGroup, affected_by, history_group
 from pyinformer.cache.reflector.lineage._proof import HistoryVerdict, Proof, cluster_uid, prove
-from pyinformer.cache.reflector.lineage._round_trips import RoundTrips
+from pyinformer.cache.reflector.lineage._quorum_lists import QuorumLists
 from pyinformer.errors import InformerError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Lineage:
 
     def __init__(self, *, attempt: Callable[[], Awaitable[None]] | None = None) -> None:
         self._attempt = attempt
-        self.round_trips: RoundTrips = RoundTrips()
+        self.round_trips: QuorumLists = QuorumLists()
         """The lists that show how old the caches of the connection are."""
         self.generation: int = 0
         """How many breaks there were; a load remembers the generation in which it began."""

@@ -25,7 +25,7 @@ from pyinformer.client.transport.config._foreign_client import (
     config_from_client,
 )
 from pyinformer.client.transport.config._kubeconfig import KubeconfigPolicy
-from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
+from pyinformer.client.transport.config._login_metrics import LoginMetrics
 from pyinformer.client.transport.config._proxy_environment import with_environment_proxy
 from pyinformer.client.transport.config._renewing_credentials import Login, RenewingCredentials
 from pyinformer.client.transport.config._secret_channels import channel_of, withheld_text
@@ -41,7 +41,7 @@ __all__ = [
     "ForeignClient",
     "KubeconfigPolicy",
     "Login",
-    "LoginOutcomes",
+    "LoginMetrics",
     "NoCredentials",
     "RenewingCredentials",
     "StaticCredentials",

@@ -24,7 +24,7 @@ from pyinformer.client.transport.config._error_reasons import (
     path_text,
     reason_of,
 )
-from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
+from pyinformer.client.transport.config._login_metrics import LoginMetrics
 from pyinformer.client.transport.config._unnamed_files import memory_file
 from pyinformer.errors import ConfigurationError
 
@@ -181,7 +181,7 @@ class TokenFileCredentials:
         certificate: ClientCertificate | None = None,
     ) -> None:
         self.certificate: ClientCertificate | None = certificate
-        self.outcomes: LoginOutcomes = LoginOutcomes()
+        self.outcomes: LoginMetrics = LoginMetrics()
         """Whether the file was read, each time."""
         self.path: Path = Path(path)
         """The file, as it was given."""

@@ -20,7 +20,7 @@ from pyinformer.client.transport.config._credentials import (
     TokenFileCredentials,
 )
 from pyinformer.client.transport.config._error_reasons import reason_of
-from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
+from pyinformer.client.transport.config._login_metrics import LoginMetrics
 from pyinformer.client.transport.config._renewing_credentials import Login, RenewingCredentials
 from pyinformer.errors import ConfigurationError
 
@@ -75,13 +75,13 @@ class KubeconfigUser:
         token_file = self.entry.path("tokenFile")
         if token_file:
             return TokenFileCredentials(token_file, certificate=_certificate(self.entry))
-        outcomes = LoginOutcomes()
+        outcomes = LoginMetrics()
         log_in = self._log_in(outcomes)
         if log_in is not None:
             return RenewingCredentials(log_in, outcomes=outcomes)
         return self._written_in_kubeconfig()
 
-    def _log_in(self, outcomes: LoginOutcomes) -> Callable[[], Awaitable[Login]] | None:
+    def _log_in(self, outcomes: LoginMetrics) -> Callable[[], Awaitable[Login]] | None:
         """Return the function that logs in; None if the entry needs no login."""
         entry = self.entry
         if entry.text("token") or entry.text("username"):
@@ -101,7 +101,7 @@ class KubeconfigUser:
         return None
 
     def _exec(
-        self, spec: Mapping[str, object], outcomes: LoginOutcomes
+        self, spec: Mapping[str, object], outcomes: LoginMetrics
     ) -> Callable[[], Awaitable[Login]]:
         from pyinformer.client.transport.config._exec_plugin import exec_plugin
         from pyinformer.client.transport.config._exec_process import run_exec_plugin

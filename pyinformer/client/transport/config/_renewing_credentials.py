@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pyinformer._runtime.clock import wall_time
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer.client.transport.config._login_outcomes import LoginOutcomes
+from pyinformer.client.transport.config._login_metrics import LoginMetrics
 from pyinformer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class RenewingCredentials:
         first: Login | None = None,
         each_request: bool = False,
         wall_clock: Callable[[], float] = wall_time,
-        outcomes: LoginOutcomes | None = None,
+        outcomes: LoginMetrics | None = None,
     ) -> None:
-        self.outcomes: LoginOutcomes = outcomes or LoginOutcomes()
+        self.outcomes: LoginMetrics = outcomes or LoginMetrics()
         """The outcomes of logins, except for logins before each request."""
         self._log_in = log_in
         self._each_request = each_request

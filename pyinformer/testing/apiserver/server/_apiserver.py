@@ -47,7 +47,7 @@ from pyinformer.testing.apiserver.server._thread import ServerThread
 from pyinformer.testing.apiserver.storage import (
     WATCH_BUFFER_EVENTS,
     ChangeReceiver,
-    Leases,
+    EventExpiry,
     Record,
     SavedState,
     Storage,
@@ -161,7 +161,7 @@ class APIServer(ObjectTestAPI):
         )
         self._writes = Writes(
             self._storage,
-            Leases(event_ttl_seconds),
+            EventExpiry(event_ttl_seconds),
             self._registry,
             rng=rng,
             monotonic=monotonic,

@@ -15,7 +15,7 @@ from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.testing.apiserver.handler import Backend
 from pyinformer.testing.apiserver.server._http_handler import HTTPHandler
 from pyinformer.testing.apiserver.server._thread import ServerThread
-from pyinformer.testing.apiserver.storage import Follower, Storage
+from pyinformer.testing.apiserver.storage import LaggingWatchCache, Storage
 
 _HOST = "127.0.0.1"
 
@@ -36,7 +36,7 @@ class ServerReplica:
         ssl_context: ssl.SSLContext | None,
         kubeconfig: Callable[[str, str | None], str],
     ) -> None:
-        self._follower = Follower(backend.storage, storage)
+        self._follower = LaggingWatchCache(backend.storage, storage)
         self._scheme = "http" if ssl_context is None else "https"
         self._kubeconfig = kubeconfig
         self._port = 0

@@ -9,8 +9,8 @@ from pyinformer.testing.apiserver.storage._changes import (
     StoredChange,
     Subscription,
 )
-from pyinformer.testing.apiserver.storage._follower import Follower
-from pyinformer.testing.apiserver.storage._leases import Leases
+from pyinformer.testing.apiserver.storage._event_expiry import EventExpiry
+from pyinformer.testing.apiserver.storage._lagging_watch_cache import LaggingWatchCache
 from pyinformer.testing.apiserver.storage._pod_logs import ContainerLog, LogLine, PodLogs
 from pyinformer.testing.apiserver.storage._selection import Selection
 from pyinformer.testing.apiserver.storage._storage import (
@@ -34,9 +34,9 @@ __all__ = [
     "BookmarkChange",
     "ChangeReceiver",
     "ContainerLog",
-    "Follower",
+    "EventExpiry",
     "HistoryExpiredError",
-    "Leases",
+    "LaggingWatchCache",
     "LogLine",
     "Pending",
     "PodLogs",

@@ -19,7 +19,7 @@ from pyinformer.testing.apiserver.patches import Edit
 from pyinformer.testing.apiserver.requests import WriteParameters, failures
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import (
-    Leases,
+    EventExpiry,
     PodLogs,
     Record,
     Storage,
@@ -83,7 +83,7 @@ class Writes:
     def __init__(
         self,
         storage: Storage,
-        leases: Leases,
+        leases: EventExpiry,
         registry: Registry,
         *,
         rng: random.Random,

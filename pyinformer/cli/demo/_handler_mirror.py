@@ -11,7 +11,7 @@ from pyinformer.objects import KubeObject, V
 
 
 @final
-class Mirror(Generic[V]):
+class HandlerMirror(Generic[V]):
     """An event handler that builds a copy of the objects; use `add_event_handler(mirror)`."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ class _Lease:
     keys: set[tuple[ResourceType, str]] = field(default_factory=set)
 
 
-class Leases:
+class EventExpiry:
     """The leases of all Events; protected by the storage's lock.
 
     Args:

@@ -74,7 +74,7 @@ class DeliveryOwner(Protocol):
 
 
 @final
-class Delivery:
+class ReflectorSink:
     """The events of one stream that kopf has not received yet.
 
     Args:

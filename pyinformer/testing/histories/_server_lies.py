@@ -24,7 +24,7 @@ _UNKNOWN: Final = "inconclusive"
 
 
 @final
-class Lies:
+class ServerLies:
     """When the server said what is not so, and when each reader reported it.
 
     Args:

@@ -37,7 +37,7 @@ class Storm(NamedTuple):
 
 
 @final
-class NoopWrites:
+class NoopWriteStorms:
     """Counts the writes of one controller, and decides when a storm of no-ops begins and ends."""
 
     __slots__ = (

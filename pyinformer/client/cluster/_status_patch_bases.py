@@ -67,7 +67,7 @@ class _Answer(NamedTuple):
 
 
 @final
-class WrittenStatuses:
+class StatusPatchBases:
     """What the responses to a process's last writes of statuses say about the fields it wrote.
 
     Args:

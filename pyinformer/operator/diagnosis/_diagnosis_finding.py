@@ -28,7 +28,7 @@ _ORDER = {Severity.TROUBLE: 0, Severity.WARN: 1, Severity.OK: 2}
 
 @final
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class DiagnosisFinding:
     """One finding; its texts are made printable and short, since servers and programs gave them."""
 
     severity: Severity
@@ -56,22 +56,22 @@ class Diagnosis:
         return f"{self.subject} {self.fact}"
 
 
-def good(code: str, subject: str, fact: str, evidence: str = "") -> Diagnosis:
+def good(code: str, subject: str, fact: str, evidence: str = "") -> DiagnosisFinding:
     """Return the finding that a check is passed."""
-    return Diagnosis(Severity.OK, code, subject, fact, evidence)
+    return DiagnosisFinding(Severity.OK, code, subject, fact, evidence)
 
 
-def warn(code: str, subject: str, fact: str, evidence: str, cure: str) -> Diagnosis:
+def warn(code: str, subject: str, fact: str, evidence: str, cure: str) -> DiagnosisFinding:
     """Return a finding that is worth a look."""
-    return Diagnosis(Severity.WARN, code, subject, fact, evidence, cure)
+    return DiagnosisFinding(Severity.WARN, code, subject, fact, evidence, cure)
 
 
-def trouble(code: str, subject: str, fact: str, evidence: str, cure: str) -> Diagnosis:
+def trouble(code: str, subject: str, fact: str, evidence: str, cure: str) -> DiagnosisFinding:
     """Return a finding that something does not work."""
-    return Diagnosis(Severity.TROUBLE, code, subject, fact, evidence, cure)
+    return DiagnosisFinding(Severity.TROUBLE, code, subject, fact, evidence, cure)
 
 
-def worst_first(found: Iterable[Diagnosis]) -> list[Diagnosis]:
+def worst_first(found: Iterable[DiagnosisFinding]) -> list[DiagnosisFinding]:
     """Return findings in the order of their severity, and otherwise in their own."""
     return sorted(found, key=lambda one: _ORDER[one.severity])
 

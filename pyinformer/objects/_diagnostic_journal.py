@@ -35,7 +35,7 @@ class JournalEntry:
 
 
 @final
-class Journal:
+class DiagnosticJournal:
     """The newest occurrences; readable from any thread.
 
     Args:

@@ -123,7 +123,7 @@ class Refusal(Enum):
 
 
 @final
-class Script:
+class RecordedExchanges:
     """The exchanges of one file, in order; it decides which of them answers a request.
 
     Args:

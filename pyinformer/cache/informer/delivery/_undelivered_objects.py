@@ -55,7 +55,7 @@ class CacheContents(Collection[KubeObject[V]]):
 
 
 @final
-class InitialList(Generic[V]):
+class UndeliveredObjects(Generic[V]):
     """The content of a cache on its way to one handler, in order.
 
     All handlers share the tables. A lookup by key tries each table that is left. A table is freed

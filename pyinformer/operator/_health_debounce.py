@@ -47,7 +47,7 @@ class _Known:
 
 
 @final
-class Debounce:
+class HealthDebounce:
     """The findings for one question: alive, or ready."""
 
     __slots__ = ("_known",)

@@ -29,7 +29,7 @@ _MOST_DOUBLINGS: Final = 6
 
 
 @final
-class Rescans:
+class MissedKindRescans:
     """The definitions of one operator that are looked for again, after 1, 2, 4, ... 60 seconds.
 
     Args:

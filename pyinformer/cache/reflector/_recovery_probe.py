@@ -92,7 +92,7 @@ class ProbeSchedule:
 
 
 @final
-class Outage:
+class RecoveryProbe:
     """Lets the reflectors of one cluster connection wait for a server that they did not reach.
 
     Args:

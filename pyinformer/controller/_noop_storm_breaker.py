@@ -32,7 +32,7 @@ class Probe(NamedTuple):
 
 
 @final
-class StormBreaker:
+class NoopStormBreaker:
     """The breaker of one controller.
 
     Args:

@@ -79,7 +79,7 @@ class ReadinessCheck:
 
 
 @final
-class PooledCluster(Generic[_T]):
+class PoolEntry(Generic[_T]):
     """One cluster of a pool.
 
     Args:

@@ -23,7 +23,7 @@ class TurnTaker(Protocol):
 
 
 @final
-class LookTurns:
+class ComparisonTurns:
     """Deals out a limited number of turns in a minute, in the order of the requests."""
 
     def __init__(self) -> None:

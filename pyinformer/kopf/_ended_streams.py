@@ -24,7 +24,7 @@ _Place: TypeAlias = "tuple[str, str, str | None, str]"
 
 
 @final
-class LeftObjects:
+class EndedStreams:
     """Keeps what ended streams of one operator had reported, for a limited number of objects.
 
     Beyond the limit, the stream that ended first is forgotten.

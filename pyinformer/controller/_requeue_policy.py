@@ -76,7 +76,7 @@ class Failing(NamedTuple):
 
 
 @final
-class Outcomes:
+class RequeuePolicy:
     """Decides what follows from each end, and remembers only the keys that failed.
 
     Args:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector._age_proof import AgeProof
     from pyinformer.cache.reflector._request_budget import RequestBudget
     from pyinformer.cache.reflector._silent_watch_probe import StreamProgress
-    from pyinformer.cache.reflector.lineage import RoundTrip, RoundTrips
+    from pyinformer.cache.reflector.lineage import QuorumLists, RoundTrip
     from pyinformer.cache.reflector.machine import ReflectorMachine
     from pyinformer.client.transport import ListWatch
 
@@ -73,7 +73,7 @@ class _Doubt(enum.Enum):
 
 
 @final
-class AgeCheck:
+class StaleWatchCheck:
     """Compares the watches of one reflector with lists, one after the other, while they are read.
 
     Args:
@@ -90,7 +90,7 @@ class AgeCheck:
         self,
         list_watch: ListWatch,
         age_proof: AgeProof,
-        trips: RoundTrips,
+        trips: QuorumLists,
         *,
         machine: ReflectorMachine,
         request_budget: RequestBudget,

@@ -19,7 +19,7 @@ _MOST_OUTCOMES: Final = 1_000  # without metrics nothing takes them
 
 
 @final
-class LoginOutcomes:
+class LoginMetrics:
     """Keeps the outcomes of one user's logins until they are taken; safe from any thread."""
 
     def __init__(self) -> None:

@@ -102,7 +102,7 @@ class WriteStatistics:
 
 
 @final
-class ThrottledRequests:
+class RateLimitedRequests:
     """Sends the requests of one Cluster.
 
     Args:

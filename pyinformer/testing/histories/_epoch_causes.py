@@ -16,13 +16,13 @@ from pyinformer.testing.histories._records import Record, SampledRecord
 from pyinformer.testing.histories._verdict import Rule
 
 if TYPE_CHECKING:
-    from pyinformer.testing.histories._lies import Lies
+    from pyinformer.testing.histories._server_lies import ServerLies
     from pyinformer.testing.histories._truth import ScopedTruth
     from pyinformer.testing.histories._verdict import Findings
 
 
 @final
-class Epochs:
+class EpochCauses:
     """Judges that each epoch of a cache has a cause of its own.
 
     A cache of several namespaces counts the epochs of all of them. What one cache takes for another
@@ -38,7 +38,7 @@ class Epochs:
     def __init__(
         self,
         scopes: Mapping[str, ScopedTruth],
-        lies: Lies,
+        lies: ServerLies,
         findings: Findings,
         *,
         tolerance_seconds: float,

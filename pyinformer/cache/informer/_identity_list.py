@@ -39,7 +39,7 @@ _decode = decoder_of(_Item, skims=True)
 
 
 @final
-class Identities:
+class IdentityList:
     """Reads the identities of everything in a scope.
 
     Args:

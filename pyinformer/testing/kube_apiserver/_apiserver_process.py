@@ -32,7 +32,7 @@ _CERTIFICATES: Final = "certificates"
 
 
 @final
-class Replica:
+class APIServerProcess:
     """One kube-apiserver; `spawn` starts it."""
 
     def __init__(

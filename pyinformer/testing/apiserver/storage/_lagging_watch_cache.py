@@ -19,7 +19,7 @@ _Waiting: TypeAlias = tuple[ResourceType, StoredChange] | int
 
 
 @final
-class Follower:
+class LaggingWatchCache:
     """Applies the changes of one storage to another one, at once or after a hold.
 
     Args:

@@ -26,7 +26,7 @@ _canonical: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 @final
-class IneffectivePatches:
+class NoopPatches:
     """Digests of patches whose response was the object in the version that it had before."""
 
     def __init__(self) -> None:

@@ -15,8 +15,8 @@ import anyio
 from msgspec import Struct
 
 from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.reflector.lineage._comparison_turns import ComparisonTurns
 from pyinformer.cache.reflector.lineage._groups import storage_of
-from pyinformer.cache.reflector.lineage._look_turns import LookTurns
 from pyinformer.cache.reflector.lineage._proof import SelectorIgnoredError, read_live
 from pyinformer.client.transport import ListWatch
 from pyinformer.errors import APIStatusError, ProtocolError
@@ -55,7 +55,7 @@ class _LatestTrip:
 
 
 @final
-class RoundTrips:
+class QuorumLists:
     """The round trips of one connection, and what its watches have shown beside them."""
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class RoundTrips:
         self._wake: set[Callable[[], None]] = set()
         self._followed: Counter[str] = Counter()  # storages, and by how many reflectors
         self._waiting: dict[str, float] = {}  # storages, and since when a list of them is due
-        self.turns: LookTurns = LookTurns()
+        self.turns: ComparisonTurns = ComparisonTurns()
         """Whose watch is compared with a list next."""
-        self.reminders: LookTurns = LookTurns()
+        self.reminders: ComparisonTurns = ComparisonTurns()
         """For whose watch a bookmark is brought about next."""
         self._paced_until = float("-inf")
         self.sent: int = 0

@@ -17,7 +17,7 @@ _TURN_SECONDS: Final = 5.0  # a refused request costs the server only its author
 
 
 @final
-class Rights:
+class ForbiddenRetries:
     """Lets the reflectors of one cluster connection wait for missing rights."""
 
     def __init__(self) -> None:
