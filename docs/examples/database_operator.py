@@ -36,7 +36,7 @@ app = pyinformer.Operator("database-operator")
 
 @app.reconcile("acme.io/v1", "databases", model=Database, owns=[("apps/v1", "statefulsets")])
 async def reconcile(request: Request, database: Database | None, cluster: Cluster) -> None:
-    if database is None:
+    if database is None or app.object_of(database).metadata.deletion_timestamp:
         return  # the cluster deletes what it owned
     owner = app.object_of(database)
     child = pyinformer.controller.set_controller_reference(

@@ -39,6 +39,19 @@ def test_a_change_of_the_stateful_set_enqueues_the_database() -> None:
         assert world.get("acme.io/v1", "databases", "orders")["status"] == {"ready": 2}
 
 
+def test_nothing_is_created_for_a_database_that_is_being_deleted() -> None:
+    with World([*app.custom_resource_definitions(), DATABASE]) as world:
+        (databases,) = app.controllers(world.cluster, world.factory)
+        key = "default/orders"
+        world.run(
+            lambda: world.cluster.delete("acme.io/v1", "databases", key, propagation="Foreground")
+        )
+
+        world.reconcile(databases, key)
+
+        assert world.list("apps/v1", "statefulsets") == []
+
+
 def test_a_second_reconcile_writes_nothing() -> None:
     with World([*app.custom_resource_definitions(), DATABASE]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)

@@ -32,4 +32,4 @@ def test_the_tests_of_the_tutorial_pass() -> None:
     )
 
     assert done.returncode == 0, done.stdout
-    assert "5 passed" in done.stdout
+    assert "6 passed" in done.stdout

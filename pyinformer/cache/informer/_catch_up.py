@@ -19,8 +19,11 @@ from pyinformer.errors import (
     InformerError,
     InternalError,
     InvalidArgumentError,
+    InvalidObjectError,
     LifecycleError,
+    ProtocolError,
     RequestTimeoutError,
+    ResourceExpiredError,
     StaleCacheError,
 )
 from pyinformer.objects import ExponentialBackoff, VersionOrder, older
@@ -211,7 +214,12 @@ async def _catch_up(
         if reflector.version_order is not VersionOrder.GLOBAL:
             await _load_again(reflector, arrived)
             return
-        position = await cache.auditor.read_identities(take)
+        try:
+            position = await cache.auditor.read_identities(take)
+        except (ProtocolError, InvalidObjectError, ResourceExpiredError):
+            # Pages that are not a list, or an item without a name: the cache knows how to load it.
+            await _load_again(reflector, arrived)
+            return
     if lists.scope.cancelled_caught:
         what = f"list {reflector.list_watch.resource}"
         why = f": {error}" if (error := reflector.last_error) is not None else ""

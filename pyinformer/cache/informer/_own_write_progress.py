@@ -67,6 +67,7 @@ class Freshness(Generic[V]):
             order=self._order,
             now=lambda: context.lifecycle.now(),  # noqa: PLW0108 - it is replaced at the start
             later=self._later,
+            is_polled=lambda: self._reflector.is_polled,
             was_deleted=self._was_deleted,
             on_missed_state=self._on_missed_state,
             selective=scope.is_selective,

@@ -451,6 +451,11 @@ class Reflector(Generic[V]):
         return self._relists.records()
 
     @property
+    def is_polled(self) -> bool:
+        """Whether everything is listed from time to time, since no watch can be opened."""
+        return self.state is ReflectorState.POLLING or not self._guard.can_resume
+
+    @property
     def loaded_bytes(self) -> int:
         """How many bytes of lists have arrived."""
         return self._loader.received_bytes

@@ -160,6 +160,8 @@ class Overlay(Generic[V]):
         now: the event loop's clock.
         later: calls a function on the loop after so many seconds; only needed unless all versions
             compare.
+        is_polled: returns whether everything is listed from time to time instead of watched: then
+            only a list shows what became of a write.
         was_deleted: returns whether the deletion of an object, by key and uid, is in the store.
         on_missed_state: called with a state that readers saw and the one that they see now, if no
             event reports that change: an object that this process created and another client
@@ -178,6 +180,7 @@ class Overlay(Generic[V]):
         order: Callable[[], VersionOrder] = lambda: VersionOrder.GLOBAL,
         now: Callable[[], float] = float,
         later: Callable[[float, Callable[[], None]], object] = lambda _seconds, _function: None,
+        is_polled: Callable[[], bool] = lambda: False,
         was_deleted: Callable[[str, str], bool] = lambda _key, _uid: False,
         on_missed_state: Callable[
             [KubeObject[V], KubeObject[V] | None], None
@@ -199,6 +202,7 @@ class Overlay(Generic[V]):
         """When the store took the newest versions, by uid, unless versions of two objects compare;
         never empty then, so that every change is observed."""
         self._doubted: dict[str, float] = {}  # since when, by key: an event did not show the write
+        self._is_polled = is_polled
         self._was_deleted = was_deleted
         self._on_missed_state = on_missed_state
         self._selective = selective
@@ -388,7 +392,7 @@ class Overlay(Generic[V]):
 
     def _doubt(self, key: str) -> None:
         """End a write soon, unless its event comes; also if nothing else happens any more."""
-        if key not in self._doubted:
+        if key not in self._doubted and not self._is_polled():
             self._doubted[key] = self._now()
             self._later(_DOUBT_SECONDS, self._end_doubted)
 

@@ -169,6 +169,27 @@ def test_without_an_order_a_list_that_was_sent_before_proves_nothing(world: Worl
     world.run(scenario)
 
 
+@pytest.mark.parametrize("use_watch_list", [True, False])
+async def test_pages_that_are_not_a_list_are_no_reason_to_wait(
+    apiserver: APIServer, *, use_watch_list: bool
+) -> None:
+    """A cache that was loaded by one whole body catches up by one."""
+    for number in range(5):
+        apiserver.create(_map(f"m{number}"))
+    apiserver.faults.add(Fault(parameter="continue", status=410, times=None))
+    options = ReflectorOptions(page_size=2, use_watch_list=use_watch_list)
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster, options=options) as factory,
+    ):
+        informer = factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync(timeout_seconds=30)
+        apiserver.create(_map("c"))
+        await catch_up(informer, timeout_seconds=30)
+        assert informer.lister.get("default/c") is not None
+
+
 @pytest.mark.parametrize("order", ["global", "opaque"])
 async def test_lists_are_enough_where_every_watch_is_refused(
     apiserver: APIServer, order: Literal["global", "opaque"]

@@ -28,6 +28,7 @@ class Cache:
         self.order = order
         self.position = "900"
         self.now = 0.0
+        self.is_polled = False
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.buried: set[tuple[str, str]] = set()
         self.store: Indexer[Any] = Indexer()
@@ -37,6 +38,7 @@ class Cache:
             order=lambda: self.order,
             now=lambda: self.now,
             later=lambda seconds, call: self.timers.append((self.now + seconds, call)),
+            is_polled=lambda: self.is_polled,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
             selective=selective,
         )
@@ -301,6 +303,23 @@ def test_a_response_after_a_list_that_lacks_the_object_is_shown_for_ten_seconds(
     assert cache.shown == "1@5"
     cache.wait(10.0)
     assert cache.shown == ""
+    assert not cache.overlay.entries
+
+
+@UNORDERED
+def test_an_own_write_where_nothing_is_watched_is_shown_until_the_lists_are_past_it(
+    order: VersionOrder,
+) -> None:
+    """Everything is listed each half minute: until then nothing can contradict the response."""
+    cache = Cache(order)
+    cache.is_polled = True
+    cache.list()
+    cache.wait(1.5)
+    cache.overlay.put(record(A, "1", 5))
+    cache.wait(28.0)
+    assert cache.shown == "1@5"
+    cache.list(record(A, "1", 5))
+    assert cache.shown == "1@5"
     assert not cache.overlay.entries
 
 
