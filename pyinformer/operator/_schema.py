@@ -337,6 +337,10 @@ class _Conversion:
                 }
             }
             required = list(node.get("required", ()))
+            for name in required:
+                if found["properties"].get(name, {}).get("nullable"):
+                    reason = "may be None, which is never written, and must be there: let None be"
+                    self._refuse(paths[name], f"{reason} its default")
             self._null_enums.difference_update(paths[name] for name in paths.keys() - required)
             if required:
                 found["required"] = required

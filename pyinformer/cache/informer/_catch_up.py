@@ -1,13 +1,14 @@
 """Waiting until a cache holds everything that the server has, writes of other processes included.
 
 The identities of all objects are listed once. The cache has caught up when it has reached each of
-them, and holds nothing older that the list lacks. Where versions of two objects do not compare, a
-new list is applied instead.
+them, and holds nothing older that the list lacks. Where versions of two objects do not compare, or
+the watch is past what the cache lacks, a new list is applied instead.
 """
 
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
@@ -29,7 +30,7 @@ from pyinformer.errors import (
 from pyinformer.objects import ExponentialBackoff, VersionOrder, older
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyinformer.cache.informer._namespace_cache import NamespaceCache
     from pyinformer.cache.informer._shared_informer import SharedInformer
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _KNOWN_VERSION_SECONDS: Final = 1.0  # nearly every event is there by then
 _LOOK_SECONDS: Final = 0.05  # a notification would cost every event a call
 _LONGEST_DELAY_SECONDS: Final = 5.0  # between two lists: nothing is reconciled meanwhile
+_SKIPPED_SECONDS: Final = 2.0  # an event is applied in the same step as its position
 _FINE_SECONDS: Final = 0.5  # a new timer for each of 100,000 objects would cost more than they do
 
 
@@ -196,56 +198,124 @@ async def _catch_up(
         InformerError: the server refused, or could not be reached.
     """
     reflector = cache.reflector
-    lists = _Patience(list_timeout_seconds)
-    listed: dict[str, tuple[str, str]] = {}
-    position = ""
+    found = _Outstanding(cache)
+    with _listing(reflector, patience, list_timeout_seconds) as arrived:
+
+        def take(key: str, uid: str, resource_version: str) -> None:
+            """Keep one identity."""
+            found.listed[key] = uid, resource_version
+            arrived()
+
+        is_ordered = reflector.version_order is VersionOrder.GLOBAL
+        try:
+            if is_ordered:
+                found.position = await cache.auditor.read_identities(take)
+        except (ProtocolError, InvalidObjectError, ResourceExpiredError):
+            # Pages that are not a list, or an item without a name: the cache knows how to load it.
+            is_ordered = False
+        if not is_ordered:
+            await _load_again(reflector, arrived)
+            return
+    found.begin()
+    due_since: float | None = None
+    while found.is_left():
+        now = loop_time()
+        due_since = (now if due_since is None else due_since) if found.is_due else None
+        if due_since is not None and now - due_since >= _SKIPPED_SECONDS:
+            # The watch is past what is left: it was lost, or cannot be read and was skipped.
+            with _listing(reflector, patience, list_timeout_seconds) as arrived:
+                await _load_again(reflector, arrived)
+            return
+        await anyio.sleep(_LOOK_SECONDS)
+
+
+@contextmanager
+def _listing(
+    reflector: Reflector[Any], patience: _Patience, timeout_seconds: float
+) -> Iterator[Callable[[], None]]:
+    """Cancel the block when lists have brought nothing for a time.
+
+    Yields:
+        A function to call when something has arrived.
+
+    Raises:
+        RequestTimeoutError: the time has passed.
+    """
+    lists = _Patience(timeout_seconds)
 
     def arrived() -> None:
         """Wait for more."""
         lists.renew()
         patience.renew()
 
-    def take(key: str, uid: str, resource_version: str) -> None:
-        """Keep one identity."""
-        listed[key] = uid, resource_version
-        arrived()
-
     with lists.scope:
-        if reflector.version_order is not VersionOrder.GLOBAL:
-            await _load_again(reflector, arrived)
-            return
-        try:
-            position = await cache.auditor.read_identities(take)
-        except (ProtocolError, InvalidObjectError, ResourceExpiredError):
-            # Pages that are not a list, or an item without a name: the cache knows how to load it.
-            await _load_again(reflector, arrived)
-            return
+        yield arrived
     if lists.scope.cancelled_caught:
         what = f"list {reflector.list_watch.resource}"
         why = f": {error}" if (error := reflector.last_error) is not None else ""
-        reason = f"it has brought nothing for {list_timeout_seconds:g} s{why}"
-        raise RequestTimeoutError(what, reason, waited_seconds=list_timeout_seconds)
-    outdated = {
-        obj.key: obj.metadata.resource_version
-        for obj in cache.indexer.list()
-        if obj.key not in listed and not older(position, obj.metadata.resource_version)
-    }
-    while True:
-        listed = {
+        reason = f"it has brought nothing for {timeout_seconds:g} s{why}"
+        raise RequestTimeoutError(what, reason, waited_seconds=timeout_seconds)
+
+
+@final
+class _Outstanding:
+    """What one cache has not reached of a list.
+
+    Args:
+        cache: the cache.
+    """
+
+    def __init__(self, cache: NamespaceCache[Any]) -> None:
+        self._cache = cache
+        self.listed: dict[str, tuple[str, str]] = {}
+        """The uids and versions of the list, by key."""
+        self.position = ""
+        """The version of the list."""
+        self._outdated: dict[str, str] = {}  # versions that the list lacks
+
+    def begin(self) -> None:
+        """Note what the cache has, and the list lacks."""
+        self._outdated = {
+            obj.key: obj.metadata.resource_version
+            for obj in self._cache.indexer.list()
+            if obj.key not in self.listed
+            and not older(self.position, obj.metadata.resource_version)
+        }
+
+    def is_left(self) -> bool:
+        """Return whether the cache lacks a listed object, or has one that the list lacks."""
+        self.listed = {
             key: (uid, version)
-            for key, (uid, version) in listed.items()
-            if not _is_reached(cache, key, uid, version)
+            for key, (uid, version) in self.listed.items()
+            if not self._is_reached(key, uid, version)
         }
-        outdated = {
-            key: version for key, version in outdated.items() if _holds(cache, key, version)
+        self._outdated = {
+            key: version for key, version in self._outdated.items() if self._holds(key, version)
         }
-        if not (listed or outdated):
-            return
-        await anyio.sleep(_LOOK_SECONDS)
+        return bool(self.listed or self._outdated)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the cache is past all that is left: no event of it will come any more."""
+        at = self._cache.reflector.position
+        versions = [version for _, version in self.listed.values()]
+        versions += [self.position] if self._outdated else []
+        return not any(older(at, version) for version in versions)
+
+    def _is_reached(self, key: str, uid: str, version: str) -> bool:
+        held = self._cache.indexer.get(key)
+        if held is None or held.metadata.uid != uid:
+            # It is outstanding, or was deleted since: then the cache is past its version.
+            return older(version, self._cache.reflector.position)
+        return not older(held.metadata.resource_version, version)
+
+    def _holds(self, key: str, version: str) -> bool:
+        held = self._cache.indexer.get(key)
+        return held is not None and held.metadata.resource_version == version
 
 
 async def _load_again(reflector: Reflector[Any], arrived: Callable[[], None]) -> None:
-    """Have everything listed, and wait until it is applied: versions of two objects do not compare.
+    """Have everything listed, and wait until it is applied.
 
     Args:
         reflector: the reflector.
@@ -259,16 +329,3 @@ async def _load_again(reflector: Reflector[Any], arrived: Callable[[], None]) ->
             received = reflector.loaded_bytes
             arrived()
         await anyio.sleep(_LOOK_SECONDS)
-
-
-def _is_reached(cache: NamespaceCache[Any], key: str, uid: str, version: str) -> bool:
-    held = cache.indexer.get(key)
-    if held is None or held.metadata.uid != uid:
-        # It is outstanding, or was deleted since: then the cache is past its version.
-        return older(version, cache.reflector.position)
-    return not older(held.metadata.resource_version, version)
-
-
-def _holds(cache: NamespaceCache[Any], key: str, version: str) -> bool:
-    held = cache.indexer.get(key)
-    return held is not None and held.metadata.resource_version == version

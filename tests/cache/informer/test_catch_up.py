@@ -190,6 +190,27 @@ async def test_pages_that_are_not_a_list_are_no_reason_to_wait(
         assert informer.lister.get("default/c") is not None
 
 
+async def test_what_the_watch_is_past_is_not_waited_for(apiserver: APIServer) -> None:
+    """An object was skipped, or its event was lost: a list heals what can be healed."""
+    apiserver.create(_map("m"))
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster, options=ReflectorOptions(use_watch_list=False)) as factory,
+    ):
+        apiserver.faults.add(Fault(verb="watch", edit="drop-event"))
+        informer = factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync(timeout_seconds=30)
+        await until(lambda: apiserver.open_watches == 1)
+        apiserver.update(_map("m", "lost"))
+        apiserver.create(_map("c"))
+        await until(lambda: informer.lister.get("default/c") is not None)
+        await catch_up(informer, timeout_seconds=60)
+        found = informer.lister.get("default/m")
+        assert found is not None
+        assert found.at("data.v", str) == "lost"
+
+
 @pytest.mark.parametrize("order", ["global", "opaque"])
 async def test_lists_are_enough_where_every_watch_is_refused(
     apiserver: APIServer, order: Literal["global", "opaque"]
