@@ -312,6 +312,13 @@ class ElectedControllers(Startable):
         """
         reason = "waits until the caches hold what earlier leaders wrote"
         self._waiting = {one.name: reason for one in self._builder.reconcilers}
+        try:
+            await self._reconcile(term)
+        finally:
+            self._waiting = {}
+
+    async def _reconcile(self, term: Term) -> None:
+        """Run those controllers whose caches hold what earlier leaders wrote."""
         found = await self._catch_up(
             term.predecessor,
             self._builder.informers.values(),
@@ -346,7 +353,6 @@ class ElectedControllers(Startable):
                     self.elector.abort()
                 await anyio.sleep(_LOOK_SECONDS)
             self._term, self._group, self.controllers = None, None, ()
-            self._waiting = {}
 
     def _held_by(self, unlisted: Mapping[SharedInformer[Any], InformerError]) -> dict[str, str]:
         """Return the functions that have to wait, and why; log it."""

@@ -470,6 +470,39 @@ def _waiting_in(run: OperatorRun) -> list[str]:
     return [": ".join(one.removeprefix("controller ").split(": ")[:2]) for one in found]
 
 
+def test_a_standby_waits_for_nothing(world: World) -> None:
+    """Its term has ended while its caches were still behind."""
+
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        await one.run.start()
+        await until(lambda: one.leads)
+        async with two.run:
+            await pause(5)
+            two.line.hold("configmaps", held=True)
+            await world.cluster.create(_map("late"))
+            one.line.is_down = True
+            closing = asyncio.create_task(one.run.aclose())
+            await until(lambda: two.run.elector is not None and two.run.elector.is_leading)
+            await pause(3)
+            (waiting,) = _waiting_in(two.run)
+            assert waiting.startswith(
+                "configmaps: waits until the caches hold what earlier leaders"
+            )
+            lease = ("coordination.k8s.io/v1", "leases", "default/db-operator")
+            held = await world.cluster.get(*lease)
+            taken = held.to_dict()
+            taken["spec"]["holderIdentity"] = "another"
+            await world.cluster.patch(held, taken)
+            await until(lambda: two.run.elector is not None and not two.run.elector.is_leading)
+            await pause(1)
+            assert _waiting_in(two.run) == []
+            two.line.hold("configmaps", held=False)
+            await closing
+
+    world.run(scenario)
+
+
 def test_a_namespace_without_rights_holds_up_no_other(world: World) -> None:
     """Its RoleBinding is gone; the leader of before has reconciled the others all the time."""
 
