@@ -67,7 +67,7 @@ async def catch_up(
     *,
     resource_version: str = "",
     timeout_seconds: float,
-    list_timeout_seconds: float = 10.0,
+    list_timeout_seconds: float,
 ) -> str:
     """Wait until an informer's cache holds what the server has at the time of the call.
 
@@ -110,9 +110,10 @@ async def catch_up(
                 raise
             except InformerError as error:
                 last_error = str(error)
-                waited_seconds = getattr(error, "waited_seconds", 0.0)
                 if failing_since is None or len(done) > before:
-                    failing_since = loop_time() - waited_seconds
+                    failing_since = loop_time()
+                    if isinstance(error, RequestTimeoutError):
+                        failing_since -= error.waited_seconds
                 if loop_time() - failing_since >= list_timeout_seconds:
                     raise
             else:
@@ -182,9 +183,8 @@ async def _catch_up_all(
             group.start_soon(one, cache)
     if failures:
         raise failures[0]
-    for error in forbidden.values():
-        if not done:
-            raise error
+    if forbidden and not done:
+        raise next(iter(forbidden.values()))
     done.update(forbidden)
 
 
@@ -198,35 +198,47 @@ async def _catch_up(
         InformerError: the server refused, or could not be reached.
     """
     reflector = cache.reflector
-    found = _Outstanding(cache)
+    is_ordered = reflector.version_order is VersionOrder.GLOBAL
+    if is_ordered and await _reaches_list(cache, patience, list_timeout_seconds):
+        return
     with _listing(reflector, patience, list_timeout_seconds) as arrived:
+        await _load_again(reflector, arrived)
 
-        def take(key: str, uid: str, resource_version: str) -> None:
-            """Keep one identity."""
-            found.listed[key] = uid, resource_version
-            arrived()
 
-        is_ordered = reflector.version_order is VersionOrder.GLOBAL
-        try:
-            if is_ordered:
-                found.position = await cache.auditor.read_identities(take)
-        except (ProtocolError, InvalidObjectError, ResourceExpiredError):
-            # Pages that are not a list, or an item without a name: the cache knows how to load it.
-            is_ordered = False
-        if not is_ordered:
-            await _load_again(reflector, arrived)
-            return
-    found.begin()
+async def _reaches_list(
+    cache: NamespaceCache[Any], patience: _Patience, list_timeout_seconds: float
+) -> bool:
+    """List the identities of all objects, and wait until the cache has reached each.
+
+    Returns:
+        Whether it has: not if its pages are not a list, or an item has no name, which the cache
+        knows how to load; and not if the watch is past an object that the cache lacks, since its
+        event was lost, or it cannot be read and was skipped.
+
+    Raises:
+        RequestTimeoutError: the list has brought nothing for so long.
+        InformerError: the server refused, or could not be reached.
+    """
+    found = _Outstanding(cache)
+    try:
+        with _listing(cache.reflector, patience, list_timeout_seconds) as arrived:
+
+            def take(key: str, uid: str, resource_version: str) -> None:
+                """Keep one identity."""
+                found.listed[key] = uid, resource_version
+                arrived()
+
+            found.begin(await cache.auditor.read_identities(take))
+    except (ProtocolError, InvalidObjectError, ResourceExpiredError):
+        return False
     due_since: float | None = None
     while found.is_left():
         now = loop_time()
         due_since = (now if due_since is None else due_since) if found.is_due else None
         if due_since is not None and now - due_since >= _SKIPPED_SECONDS:
-            # The watch is past what is left: it was lost, or cannot be read and was skipped.
-            with _listing(reflector, patience, list_timeout_seconds) as arrived:
-                await _load_again(reflector, arrived)
-            return
+            return False
         await anyio.sleep(_LOOK_SECONDS)
+    return True
 
 
 @contextmanager
@@ -269,17 +281,20 @@ class _Outstanding:
         self._cache = cache
         self.listed: dict[str, tuple[str, str]] = {}
         """The uids and versions of the list, by key."""
-        self.position = ""
-        """The version of the list."""
+        self._position = ""
         self._outdated: dict[str, str] = {}  # versions that the list lacks
 
-    def begin(self) -> None:
-        """Note what the cache has, and the list lacks."""
+    def begin(self, position: str) -> None:
+        """Note what the cache has and the list lacks.
+
+        Args:
+            position: the version of the list.
+        """
+        self._position = position
         self._outdated = {
             obj.key: obj.metadata.resource_version
             for obj in self._cache.indexer.list()
-            if obj.key not in self.listed
-            and not older(self.position, obj.metadata.resource_version)
+            if obj.key not in self.listed and not older(position, obj.metadata.resource_version)
         }
 
     def is_left(self) -> bool:
@@ -299,7 +314,7 @@ class _Outstanding:
         """Whether the cache is past all that is left: no event of it will come any more."""
         at = self._cache.reflector.position
         versions = [version for _, version in self.listed.values()]
-        versions += [self.position] if self._outdated else []
+        versions += [self._position] if self._outdated else []
         return not any(older(at, version) for version in versions)
 
     def _is_reached(self, key: str, uid: str, version: str) -> bool:

@@ -204,9 +204,8 @@ class NamespaceCache(Generic[V]):
 
     def status(self) -> NamespaceStatus:
         """Return its status; callable from any thread."""
-        facts, liveness = self.reflector.status(), self.reflector.liveness()
+        facts, arrived_at = self.reflector.status(), self.reflector.liveness().last_arrival_at
         now, refused_at = self._context.lifecycle.now(), self.reflector.proof_refused_at
-        arrived_at = (liveness.last_event_at, liveness.last_bookmark_at)
         return NamespaceStatus(
             follows=self.name,
             namespace=self.scope.namespace,
@@ -221,7 +220,7 @@ class NamespaceCache(Generic[V]):
             loads=facts.loads,
             epoch=self.freshness.epoch,
             proof_refused_seconds=None if refused_at is None else now - refused_at,
-            silent_seconds=min((now - at for at in arrived_at if at is not None), default=None),
+            silent_seconds=None if arrived_at is None else now - arrived_at,
             is_provable=self.reflector.is_provable,
         )
 

@@ -369,10 +369,9 @@ class Reflector(Generic[V]):
         age_proof = self._age_proof
         latest = age_proof.as_of(self._guard.position)
         if self._is_in_process or not self.is_provable:
-            facts = self._watch_loop.liveness
-            for at in (facts.last_event_at, facts.last_bookmark_at):
-                if at is not None and (latest is None or at > latest):
-                    latest = at
+            arrived_at = self._watch_loop.liveness.last_arrival_at
+            if arrived_at is not None and (latest is None or arrived_at > latest):
+                latest = arrived_at
         return latest
 
     def read_proof(self) -> float | None:
@@ -754,7 +753,7 @@ class Reflector(Generic[V]):
     def _list_after_outage(self) -> None:
         """List everything before the next watch if the contact was lost for long."""
         facts = self._watch_loop.liveness
-        known = (facts.last_contact_at, facts.last_event_at, facts.last_bookmark_at)
+        known = (facts.last_contact_at, facts.last_arrival_at)
         contact_at = max((at for at in known if at is not None), default=None)
         away_seconds = 0.0 if contact_at is None else self._now() - contact_at
         if away_seconds > _RELIST_AFTER_SECONDS:

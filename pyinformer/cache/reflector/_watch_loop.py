@@ -89,6 +89,12 @@ class Liveness(Struct):
     takeovers: int = 0
     """How often a stream fell silent and a second one took its place."""
 
+    @property
+    def last_arrival_at(self) -> float | None:
+        """When the last change or bookmark arrived."""
+        both = (self.last_event_at, self.last_bookmark_at)
+        return max((at for at in both if at is not None), default=None)
+
 
 @final
 class WatchLoop(Generic[V]):
@@ -238,8 +244,8 @@ class WatchLoop(Generic[V]):
             await stack.aclose()
 
     def _has_received_since(self, began_at: float) -> bool:
-        received = (self.liveness.last_event_at, self.liveness.last_bookmark_at)
-        return any(at is not None and at > began_at for at in received)
+        arrived_at = self.liveness.last_arrival_at
+        return arrived_at is not None and arrived_at > began_at
 
     async def _replace(self, stack: AsyncExitStack) -> tuple[AsyncExitStack, Body]:
         """Open a second watch before the first is closed."""

@@ -111,7 +111,7 @@ async def test_each_source_requests_objects_of_a_server(apiserver: APIServer) ->
         timer = TimerSource(0.05, "default/timed")
         for informer in (maps, pods):
             await stack.enter_async_context(informer)
-        async with _running(primary, owned, watched, timer) as noted:
+        async with _running(primary, owned, watched) as noted:
             assert set(noted.lines[:3]) == {"default/a initial -100", "n0 initial -100"}
             assert [obj.key for obj in owned.owned_by("default/a")] == ["default/of-a"]
 
@@ -119,11 +119,12 @@ async def test_each_source_requests_objects_of_a_server(apiserver: APIServer) ->
             await until(lambda: "default/b added 0" in noted.lines)
             apiserver.create(_owned("of-b", "b"))
             await until(lambda: noted.lines.count("default/b added 0") == 2)
-            await until(lambda: "default/timed timer 0" in noted.lines)
             apiserver.delete("v1", "pods", "of-a")
             await until(lambda: {"default/a deleted 0", "n0 deleted 0"} <= set(noted.lines))
             assert owned.owned_by("default/a") == []
         assert "owned pods.v1" in {reason.source for reason in noted.reasons}
+        async with _running(timer) as noted:
+            await until(lambda: "default/timed timer 0" in noted.lines)
 
 
 async def test_a_source_that_joins_late_and_resyncs_gets_all_that_is_there(
