@@ -43,7 +43,8 @@ _POLL_SECONDS: Final = 0.05  # between two checks whether the position has moved
 _CALM_SECONDS: Final = (1.0, 3.0)  # after a suspicion: a new watch first brings missed events
 _SPACING_SECONDS: Final = 30.0  # between audits that are forced
 _ATTEMPTS: Final = 5  # of a forced audit that is inconclusive
-_REPAIRS: Final = 3
+_ASKED_FOR: Final = "asked for"  # by the program, which decides how often
+_REPAIRS: Final = 3  # of audits that no program asked for
 _REPAIRS_WINDOW_SECONDS: Final = 600.0
 _HOPELESS: Final = frozenset(  # states that do not end while a caller waits
     {ReflectorState.ABSENT, ReflectorState.FORBIDDEN, ReflectorState.FAILED}
@@ -156,7 +157,7 @@ class Auditor:
         return report
 
     async def audit(
-        self, cause: str = "asked for", *, timeout_seconds: float, is_patient: bool = False
+        self, cause: str = _ASKED_FOR, *, timeout_seconds: float, is_patient: bool = False
     ) -> AuditReport:
         """Compare the cache with the server now, or as soon as the watch runs.
 
@@ -318,14 +319,16 @@ class Auditor:
         self._uncured |= found
 
     def _repaired(self, report: AuditReport, why: str) -> AuditReport:
-        """Request a complete list, unless that happens too often."""
-        now = asyncio.get_running_loop().time()
-        is_full = len(self._repairs) == _REPAIRS
-        if is_full and now - self._repairs[0] < _REPAIRS_WINDOW_SECONDS:
-            minutes = _REPAIRS_WINDOW_SECONDS / 60
-            reason = f"{_REPAIRS} repairs within {minutes:g} minutes; {report.reason}".rstrip("; ")
-            return replace(report, repair="withheld", reason=reason)
-        self._repairs.append(now)
+        """Request a complete list, unless nothing asks for it and that happens too often."""
+        if report.cause != _ASKED_FOR:
+            now = asyncio.get_running_loop().time()
+            is_full = len(self._repairs) == _REPAIRS
+            if is_full and now - self._repairs[0] < _REPAIRS_WINDOW_SECONDS:
+                minutes = _REPAIRS_WINDOW_SECONDS / 60
+                often = f"{_REPAIRS} repairs within {minutes:g} minutes"
+                reason = f"{often}; {report.reason}".rstrip("; ")
+                return replace(report, repair="withheld", reason=reason)
+            self._repairs.append(now)
         self._reflector.request_relist(
             f"the audit at {report.position} found: {why}", cause="audit"
         )
@@ -383,7 +386,7 @@ async def audit_all(
     why = unknown or ("none of its namespaces is followed any more" if members else "")
     return joint_report(informer, found) or AuditReport(
         informer=informer,
-        cause="asked for",
+        cause=_ASKED_FOR,
         verdict="inconclusive" if why else "consistent",
         position="",
         checked=0,

@@ -39,7 +39,8 @@ class _View:
 
     Args:
         scope: the truth of the cache.
-        tolerance_seconds: how much later than the cache the truth may have seen a revision.
+        tolerance_seconds: how much later than the cache the truth may have seen a revision, if the
+            store was not stopped.
     """
 
     def __init__(self, scope: ScopedTruth, tolerance_seconds: float) -> None:
@@ -79,7 +80,8 @@ class _View:
         heappush(self._by_revision, _Next(due, key, index))
 
     def _index(self, key: str, timeline: Timeline, now: float) -> int:
-        held, until = self._held.get(key), now + self._tolerance
+        held = self._held.get(key)
+        until = self._scope.truth.recorded_by(now) + self._tolerance
         return timeline.last_absence(until) if held is None else timeline.last_of(held, until)
 
     def has_caught_up(self, now: float) -> bool:

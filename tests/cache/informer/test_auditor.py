@@ -24,6 +24,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from pyinformer.cache.audit import AuditReport
     from pyinformer.cache.informer import SharedInformer
     from pyinformer.testing import RequestRecord
 
@@ -106,6 +107,18 @@ async def following(
 def is_audit(request: RequestRecord) -> bool:
     """Return whether this is the first page of an audit."""
     return request.query.get("resourceVersionMatch") == "Exact"
+
+
+async def report_of(informer: SharedInformer[None], missing: str) -> AuditReport:
+    """Wait for the report that one object is missing."""
+
+    def is_reported() -> bool:
+        last = informer.last_audit
+        return last is not None and last.missing.keys == (f"default/{missing}",)
+
+    await until(is_reported, timeout_seconds=100)
+    assert informer.last_audit is not None
+    return informer.last_audit
 
 
 def ghost_list(version: str, *names: str) -> bytes:
@@ -364,22 +377,31 @@ async def test_differences_that_no_list_cures_are_reported_and_not_repaired_agai
         assert "not cured" in report.reason
 
 
-async def test_repairs_within_ten_minutes_are_few(apiserver: APIServer) -> None:
+async def test_repairs_that_no_program_asks_for_are_few_within_ten_minutes(
+    apiserver: APIServer,
+) -> None:
     fill(apiserver, "a")
-    async with following(apiserver) as followed:
-        repairs: list[str] = []
+    async with following(apiserver, audit_period_seconds=1.0) as followed:
+        informer, repairs = followed.informer, list[str]()
         for number in range(5):
-            loads, position = followed.loads, followed.informer.status().position
-            apiserver.faults.add(Fault(match=is_audit, body=ghost_list(position, f"g{number}")))
-            report = await followed.informer.audit(timeout_seconds=100)
+            loads, ghost = followed.loads, f"g{number}"
+            ghosts = ghost_list(informer.status().position, ghost)
+            apiserver.faults.add(Fault(match=is_audit, times=None, body=ghosts))
+            report = await report_of(informer, ghost)
+            apiserver.faults.clear()
             repairs.append(report.repair)
             if report.repair == "demanded":
                 await followed.loaded_after(loads)
 
         assert repairs == ["demanded"] * 3 + ["withheld"] * 2
         assert "3 repairs within 10 minutes" in report.reason
-        loads = followed.loads
-        assert loads == 4  # the first, and three
+        assert followed.loads == 4  # the first, and three
+
+        ghosts = ghost_list(informer.status().position, "another")
+        apiserver.faults.add(Fault(match=is_audit, times=None, body=ghosts))
+        assert (await informer.audit(timeout_seconds=100)).repair == "demanded"
+        apiserver.faults.clear()
+        await followed.loaded_after(4)
 
 
 async def test_a_cancelled_audit_drops_its_request_and_repairs_nothing(
