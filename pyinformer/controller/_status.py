@@ -178,3 +178,5 @@ class ControllerGroupStatus:
     """Reconciles that closing did not wait for, and that still run."""
     waiting: tuple[str, ...] = ()
     """Controllers of a leader that do not run yet, each with the reason."""
+    failure: str = ""
+    """Why they will not run again, though nothing has closed them: leader election has ended."""

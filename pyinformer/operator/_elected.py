@@ -451,8 +451,13 @@ class ElectedControllers(Startable):
         waiting = tuple(f"{name}: {reason}" for name, reason in self._waiting.copy().items())
         if group is not None:
             return replace(group.status(), waiting=waiting)
+        failure = self._failure
         return ControllerGroupStatus(
-            controllers=(), watchdog=Watchdog().statistics(), abandoned=(), waiting=waiting
+            controllers=(),
+            watchdog=Watchdog().statistics(),
+            abandoned=(),
+            waiting=waiting,
+            failure="" if failure is None else f"{self._title} has ended: {failure}",
         )
 
 

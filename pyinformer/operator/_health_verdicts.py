@@ -113,6 +113,8 @@ def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
     if isinstance(status, LeaderElectionStatus) and status.is_overdue:
         text = f"leads without a renewal of the Lease {status.lease} for its whole duration"
         yield Finding(f"overdue {status.lease}", text)
+    if isinstance(status, ControllerGroupStatus) and status.failure:
+        yield Finding("ended", status.failure)
     for informer in informers_of(status):
         yield from _dead_informer(informer, options)
     for controller in controllers_of(status):

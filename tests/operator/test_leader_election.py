@@ -406,6 +406,33 @@ def test_caches_that_are_late_for_the_barrier_timeout_end_the_operator(world: Wo
     world.run(scenario)
 
 
+def test_an_election_that_ended_inside_another_program_is_not_alive(world: World) -> None:
+    """The block of `app.running()` continues without it, and only a restart begins another one."""
+
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        two = _Replica(world, "two")
+        await one.run.start()
+        await until(lambda: one.leads)
+        await two.run.start()
+        await until(lambda: two.run.elector and two.run.elector.status().holder == "one")
+        two.line.hold("configmaps", held=True)
+        await one.cluster.create(_map("late"))
+        one.line.is_down = True
+        closing = asyncio.create_task(one.run.aclose())
+        await until(lambda: two.run.elector is not None and two.run.elector.is_leading)
+        await closing
+        assert two.run.health.live()
+        await until(lambda: not two.run.health.live())
+        (reason,) = two.run.health.live().reasons
+        assert reason.startswith("the leader election of")
+        assert "has ended: the cache of configmaps.v1" in reason
+        with pytest.raises(StaleCacheError):
+            await two.run.aclose()
+
+    world.run(scenario)
+
+
 class _Follower(_Replica):
     """It reads pods, too; with `owns`, a second function owns them and so waits for them."""
 

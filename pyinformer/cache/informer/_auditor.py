@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, final
@@ -25,9 +26,9 @@ from pyinformer.errors import InformerError, ResourceExpiredError, ResourceVersi
 from pyinformer.objects import ExponentialBackoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from pyinformer.cache.reflector import Reflector, RequestBudget
+    from pyinformer.cache.reflector import ListingSlot, Reflector, RequestBudget
     from pyinformer.cache.store import Indexer
     from pyinformer.client.transport import ListWatch
     from pyinformer.objects import DiagnosticJournal, KubeObject
@@ -206,11 +207,14 @@ class Auditor:
             self.counts.add("audit_mismatches", kind, amount=count)
         return self._judge(report, comparison)
 
-    async def read_identities(self, take: Callable[[str, str, str], None]) -> str:
+    async def read_identities(
+        self, take: Callable[[str, str, str], None], set_in_line: Callable[[bool], None]
+    ) -> str:
         """List the identities of everything that the server has now.
 
         Args:
             take: called with key, uid and resource version of each object.
+            set_in_line: called with whether a page waits for its turn among the lists that run.
 
         Returns:
             The resource version of the list.
@@ -221,7 +225,16 @@ class Auditor:
         Cancellation:
             Safe; the request is dropped.
         """
-        listing, page_size = self._request_budget.listing, self._page_size
+
+        @asynccontextmanager
+        async def listing(resource: str) -> AsyncIterator[ListingSlot]:
+            """Wait for a place among the lists that run."""
+            set_in_line(True)
+            async with self._request_budget.listing(resource) as slot:
+                set_in_line(False)
+                yield slot
+
+        page_size = self._page_size
         return await IdentityList(self._list_watch, take, listing, page_size=page_size).read()
 
     async def _wait_watching(self, *, is_patient: bool) -> str:

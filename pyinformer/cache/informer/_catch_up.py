@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
@@ -30,7 +31,7 @@ from pyinformer.errors import (
 from pyinformer.objects import ExponentialBackoff, VersionOrder, older
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyinformer.cache.informer._namespace_cache import NamespaceCache
     from pyinformer.cache.informer._shared_informer import SharedInformer
@@ -54,12 +55,68 @@ class _Patience:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.scope = anyio.CancelScope(deadline=loop_time() + seconds)
+        self._in_line = 0
 
     def renew(self) -> None:
         """Wait for as long again: something has arrived."""
         deadline = loop_time() + self.seconds
         if deadline - self.scope.deadline > min(_FINE_SECONDS, self.seconds / 2):
             self.scope.deadline = deadline
+
+    def count_in_line(self, change: int) -> None:
+        """Count no time while a list waits for its turn: it cannot bring anything.
+
+        Args:
+            change: how many more lists wait for their turn.
+        """
+        self._in_line += change
+        self.scope.deadline = inf if self._in_line else loop_time() + self.seconds
+
+
+@final
+class _Lists:
+    """The lists of one cache, which may bring nothing for a time.
+
+    Args:
+        patience: what all caches of its informer wait for.
+        seconds: that time.
+    """
+
+    def __init__(self, patience: _Patience, seconds: float) -> None:
+        self._all = patience
+        self._own = _Patience(seconds)
+        self._is_in_line = False
+
+    def arrived(self) -> None:
+        """Wait for more: a part of a list has arrived."""
+        self._own.renew()
+        self._all.renew()
+
+    def set_in_line(self, is_in_line: bool) -> None:  # noqa: FBT001 - a callback
+        """Note whether a list waits for its turn among those of the connection."""
+        if is_in_line is not self._is_in_line:
+            self._is_in_line = is_in_line
+            for one in (self._own, self._all):
+                one.count_in_line(1 if is_in_line else -1)
+
+    @contextmanager
+    def reading(self, reflector: Reflector[Any]) -> Iterator[None]:
+        """Cancel the block when lists have brought nothing for the time.
+
+        Raises:
+            RequestTimeoutError: the time has passed.
+        """
+        try:
+            with self._own.scope:
+                yield
+        finally:
+            self.set_in_line(False)
+        if self._own.scope.cancelled_caught:
+            what = f"list {reflector.list_watch.resource}"
+            why = f": {error}" if (error := reflector.last_error) is not None else ""
+            seconds = self._own.seconds
+            reason = f"it has brought nothing for {seconds:g} s{why}"
+            raise RequestTimeoutError(what, reason, waited_seconds=seconds)
 
 
 async def catch_up(
@@ -110,10 +167,11 @@ async def catch_up(
                 raise
             except InformerError as error:
                 last_error = str(error)
-                if failing_since is None or len(done) > before:
+                if len(done) > before:
                     failing_since = loop_time()
-                    if isinstance(error, RequestTimeoutError):
-                        failing_since -= error.waited_seconds
+                elif failing_since is None:
+                    waited = error.waited_seconds if isinstance(error, RequestTimeoutError) else 0
+                    failing_since = loop_time() - waited
                 if loop_time() - failing_since >= list_timeout_seconds:
                     raise
             else:
@@ -160,8 +218,8 @@ async def _catch_up_all(
     gone, perhaps with the namespace, and what its cache has remains as it was.
 
     Raises:
-        InformerError: of the first that failed, when all have ended; or of a forbidden one, if all
-            that are left are forbidden.
+        InformerError: of the first that failed, when all have ended, or at once if its lists bring
+            nothing; or of a forbidden one, if all that are left are forbidden.
     """
     failures: list[InformerError] = []
     forbidden: dict[NamespaceCache[Any], ForbiddenError] = {}
@@ -174,6 +232,8 @@ async def _catch_up_all(
             forbidden[cache] = error
         except InformerError as error:
             failures.append(error)
+            if isinstance(error, RequestTimeoutError):
+                group.cancel_scope.cancel()  # each of many that wait for it would take as long
         else:
             done.add(cache)
             patience.renew()
@@ -201,8 +261,9 @@ async def _catch_up(
     is_ordered = reflector.version_order is VersionOrder.GLOBAL
     if is_ordered and await _reaches_list(cache, patience, list_timeout_seconds):
         return
-    with _listing(reflector, patience, list_timeout_seconds) as arrived:
-        await _load_again(reflector, arrived)
+    lists = _Lists(patience, list_timeout_seconds)
+    with lists.reading(reflector):
+        await _load_again(reflector, lists)
 
 
 async def _reaches_list(
@@ -219,16 +280,16 @@ async def _reaches_list(
         RequestTimeoutError: the list has brought nothing for so long.
         InformerError: the server refused, or could not be reached.
     """
-    found = _Outstanding(cache)
+    found, lists = _Outstanding(cache), _Lists(patience, list_timeout_seconds)
+
+    def take(key: str, uid: str, resource_version: str) -> None:
+        """Keep one identity."""
+        found.listed[key] = uid, resource_version
+        lists.arrived()
+
     try:
-        with _listing(cache.reflector, patience, list_timeout_seconds) as arrived:
-
-            def take(key: str, uid: str, resource_version: str) -> None:
-                """Keep one identity."""
-                found.listed[key] = uid, resource_version
-                arrived()
-
-            found.begin(await cache.auditor.read_identities(take))
+        with lists.reading(cache.reflector):
+            found.begin(await cache.auditor.read_identities(take, lists.set_in_line))
     except (ProtocolError, InvalidObjectError, ResourceExpiredError):
         return False
     due_since: float | None = None
@@ -239,34 +300,6 @@ async def _reaches_list(
             return False
         await anyio.sleep(_LOOK_SECONDS)
     return True
-
-
-@contextmanager
-def _listing(
-    reflector: Reflector[Any], patience: _Patience, timeout_seconds: float
-) -> Iterator[Callable[[], None]]:
-    """Cancel the block when lists have brought nothing for a time.
-
-    Yields:
-        A function to call when something has arrived.
-
-    Raises:
-        RequestTimeoutError: the time has passed.
-    """
-    lists = _Patience(timeout_seconds)
-
-    def arrived() -> None:
-        """Wait for more."""
-        lists.renew()
-        patience.renew()
-
-    with lists.scope:
-        yield arrived
-    if lists.scope.cancelled_caught:
-        what = f"list {reflector.list_watch.resource}"
-        why = f": {error}" if (error := reflector.last_error) is not None else ""
-        reason = f"it has brought nothing for {timeout_seconds:g} s{why}"
-        raise RequestTimeoutError(what, reason, waited_seconds=timeout_seconds)
 
 
 @final
@@ -329,18 +362,19 @@ class _Outstanding:
         return held is not None and held.metadata.resource_version == version
 
 
-async def _load_again(reflector: Reflector[Any], arrived: Callable[[], None]) -> None:
+async def _load_again(reflector: Reflector[Any], lists: _Lists) -> None:
     """Have everything listed, and wait until it is applied.
 
     Args:
         reflector: the reflector.
-        arrived: called when a part of a list has arrived.
+        lists: is informed of what arrives.
     """
     begun = reflector.loads_begun  # one under way may have been answered before the writes
     received = reflector.loaded_bytes
     reflector.request_relist("the cache has to catch up with the server")
     while reflector.last_complete_load <= begun:
+        lists.set_in_line(reflector.is_in_line)
         if reflector.loaded_bytes != received:
             received = reflector.loaded_bytes
-            arrived()
+            lists.arrived()
         await anyio.sleep(_LOOK_SECONDS)

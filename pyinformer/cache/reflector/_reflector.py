@@ -244,7 +244,8 @@ class Reflector(Generic[V]):
             turn=turn or Turn(),
         )
         self._counts = Counts()
-        self._is_in_line = False
+        self.is_in_line: bool = False
+        """Whether a load waits for its turn among the lists of the connection."""
         self.is_loading: bool = False
         """Whether a load has sent its first request and is not complete."""
         self._tap: ReflectorTap | None = None
@@ -341,7 +342,7 @@ class Reflector(Generic[V]):
             return self._availability.remedy
         if self.state is ReflectorState.WATCHING and not self.state_reason:
             return ""  # what is pending is a list that shows how old the cache is
-        if self._is_in_line:
+        if self.is_in_line:
             waits = "waiting for its turn to list"
         else:
             waits = self.list_watch.describe_pending()
@@ -612,7 +613,7 @@ class Reflector(Generic[V]):
         return steps.Woke(by)
 
     async def _list(self, mode: steps.LoadMode) -> steps.Input:
-        self._is_in_line = True
+        self.is_in_line = True
         try:
             async with self._request_budget.listing(str(self.list_watch.resource)) as slot:
                 self._machine.begin_load()  # it may have waited long for its turn
@@ -628,7 +629,7 @@ class Reflector(Generic[V]):
 
     async def _watch_list(self) -> steps.Input:
         opened = loaded = False
-        self._is_in_line = True
+        self.is_in_line = True
         try:
             async with (
                 AsyncExitStack() as stack,
@@ -696,7 +697,7 @@ class Reflector(Generic[V]):
             self._tap.on_load_ended()
 
     def _begin_load(self) -> None:
-        self._is_in_line, self.is_loading = False, True
+        self.is_in_line, self.is_loading = False, True
         self._interruptible = None
         self._generation = self._lineage.generation
         self._loader.distrust = self._machine.distrust

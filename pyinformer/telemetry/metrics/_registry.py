@@ -11,8 +11,9 @@ import threading
 from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import accumulate
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast, final
 
 from pyinformer._runtime.clock import Pace
@@ -102,6 +103,10 @@ class _Cell(Protocol):
 
     def read(self) -> float | HistogramValue: ...
 
+    def merge(self, other: Self) -> None:
+        """Add what another one has counted."""
+        ...
+
 
 @final
 class _CounterCell:
@@ -122,6 +127,9 @@ class _CounterCell:
     def read(self) -> float:
         return self._value
 
+    def merge(self, other: Self) -> None:
+        self._value += other._value
+
 
 @final
 class _GaugeCell:
@@ -141,6 +149,9 @@ class _GaugeCell:
 
     def read(self) -> float:
         return self._value
+
+    def merge(self, other: Self) -> None:
+        self._value = other._value
 
 
 @final
@@ -166,6 +177,10 @@ class _HistogramCell:
         # The counts first: the sum may then include one value more than they do.
         return HistogramValue(tuple(accumulate(self._counts.copy())), self._sum)
 
+    def merge(self, other: Self) -> None:
+        self._counts[:] = map(add, self._counts, other._counts)
+        self._sum += other._sum
+
 
 _CELLS: Final[Mapping[MetricType, type[_CounterCell | _GaugeCell | _HistogramCell]]] = {
     "counter": _CounterCell,
@@ -180,9 +195,9 @@ class _SeriesTable(Generic[_V]):
 
     __slots__ = ("_priorities", "_priority_at", "most", "values")
 
-    def __init__(self, spec: MetricSpec) -> None:
+    def __init__(self, spec: MetricSpec, most: int = 0) -> None:
         labels = spec.labels
-        self.most: int = MOST_OWN_SERIES if spec.name in CATALOGUE else MOST_SERIES
+        self.most: int = most or (MOST_OWN_SERIES if spec.name in CATALOGUE else MOST_SERIES)
         self._priority_at = labels.index("priority") if "priority" in labels else -1
         self._priorities: Counts[_Key] = Counts()
         self.values: dict[_Key, _V] = {}
@@ -248,6 +263,7 @@ class _Family:
         "_values_of",
         "cells",
         "dropped",
+        "ended",
         "folded",
         "is_counter",
         "is_histogram",
@@ -265,6 +281,8 @@ class _Family:
         self._values_of = _values_of(spec.labels)
         self.cells: _SeriesTable[_Cell] = _SeriesTable(spec)
         self.dropped = 0
+        self.ended = 0
+        """How many cells remain that no scope holds, without that of all other series."""
         self.folded = 0
 
     def key_of(self, labels: Mapping[str, str]) -> _Key | None:
@@ -366,10 +384,16 @@ class _Tables:
         if cell is None:
             cell = family.cells.values.get(key)
             if cell is None:
-                cell = _CELLS[family.spec.type](family)
-                family.cells.put(key, cell)
+                cell = self._new_cell(family, key)
+            elif not cell.holders and set(key) != {OTHER}:
+                family.ended -= 1
             cell.holders += 1
             held[mine] = cell
+        return cell
+
+    def _new_cell(self, family: _Family, key: _Key) -> _Cell:
+        cell = _CELLS[family.spec.type](family)
+        family.cells.put(key, cell)
         return cell
 
     def _family(self, kind: MetricType, name: str, labels: Mapping[str, str]) -> _Family:
@@ -395,44 +419,47 @@ class _Tables:
 
     def release(self, held: dict[_Held, _Cell], sources: list[_Source]) -> None:
         """Remove the series that no other scope holds, and the sources."""
+        figures: _Figures = {}
         if self._keeps_totals:
-            self._keep_totals(sources)
+            pace = Pace()
+            for source in sources:
+                self._read(source, figures, pace)
+        # In one step: a collection finds a figure in its source, or in the totals, never in both.
         with self._lock:
             for (family, key), cell in held.items():
                 cell.holders -= 1
-                remains = self._keeps_totals and family.spec.type != "gauge"
-                if not (cell.holders or remains):
-                    family.cells.remove(key)
+                if not cell.holders:
+                    self._end_cell(family, key, cell)
             for source in sources:
                 self._sources.pop(source, None)
+            for name, (family, table) in figures.items():
+                if family.is_counter:
+                    self._add_totals(name, family, table.values)
 
-    def _keep_totals(self, sources: Iterable[_Source]) -> None:
-        """Add up the last figures of counters whose sources end."""
-        pace = Pace()
-        for source in sources:
-            figures: _Figures = {}
-            self._read(source, figures, pace)
-            with self._lock:
-                for name, (family, table) in figures.items():
-                    if family.is_counter:
-                        _, totals = self._ended.setdefault(
-                            name, (family, _SeriesTable(family.spec))
-                        )
-                        for key, value in table.values.items():
-                            at = totals.admitted(key)
-                            before = cast("float", totals.values.get(at, 0.0))
-                            totals.put(at, before + cast("float", value))
+    def _end_cell(self, family: _Family, key: _Key, cell: _Cell) -> None:
+        """Remove a series, or keep its total; of too many, the sum of the further ones."""
+        if self._keeps_totals and family.spec.type != "gauge":
+            other = (OTHER,) * len(key)
+            if key == other:
+                return
+            if family.ended < MOST_SERIES:
+                family.ended += 1
+                return
+            kept = family.cells.values.get(other) or self._new_cell(family, other)
+            kept.merge(cell)
+        family.cells.remove(key)
 
-    def _totals(self) -> Iterable[Sample]:
-        """Return the last figures of counters whose sources have ended."""
-        with self._lock:
-            found = [
-                (family.spec, list(table.values.items())) for family, table in self._ended.values()
-            ]
-        for spec, values in found:
-            for key, value in values:
-                labels = dict(zip(spec.labels, key, strict=True))
-                yield Sample(spec.name, labels, cast("float", value))
+    def _add_totals(
+        self, name: str, family: _Family, values: Mapping[_Key, float | HistogramValue]
+    ) -> None:
+        """Add up the last figures of a counter whose sources end."""
+        if name not in self._ended:
+            self._ended[name] = family, _SeriesTable(family.spec, MOST_SERIES)
+        _, totals = self._ended[name]
+        for key, value in values.items():
+            at = totals.admitted(key)
+            before = cast("float", totals.values.get(at, 0.0))
+            totals.put(at, before + cast("float", value))
 
     def add(self, source: _Source) -> None:
         """Read a source at each collection."""
@@ -446,13 +473,17 @@ class _Tables:
                 family: list(family.cells.values.items()) for family in self._families.values()
             }
             sources = list(self._sources)
+            ended = [
+                (family.spec, list(table.values.items())) for family, table in self._ended.values()
+            ]
         pace = Pace()
         figures: _Figures = {}
         for family, cells in found.items():
             values = [(key, cell.read()) for key, cell in cells]
             figures[family.spec.name] = family, _SeriesTable.of(family.spec, values)
             pace.step()
-        for source in (*sources, _Source(self._totals), _Source(self._own)):
+        totals = _Source(partial(_samples_of, ended))
+        for source in (*sources, totals, _Source(self._own)):
             self._read(source, figures, pace)
         made = []
         for family, table in figures.values():
@@ -538,6 +569,15 @@ class _Tables:
                 yield Sample(_DROPPED, {"metric": family.spec.name}, family.dropped)
             if family.folded:
                 yield Sample(_FOLDED, {"metric": family.spec.name}, family.folded)
+
+
+def _samples_of(
+    found: Iterable[tuple[MetricSpec, Iterable[tuple[_Key, float | HistogramValue]]]],
+) -> Iterable[Sample]:
+    for spec, values in found:
+        for key, value in values:
+            labels = dict(zip(spec.labels, key, strict=True))
+            yield Sample(spec.name, labels, cast("float", value))
 
 
 def _refusal(spec: MetricSpec, labels: Mapping[str, str]) -> InformerError:
@@ -630,7 +670,8 @@ class MetricsRegistry(NeverRaises):
         specs: types, help and buckets of the program's own metrics; a name without one has the type
             and the labels of its first use.
         keeps_totals: counters and histograms of what is closed remain, and what is opened again
-            adds to them, for systems in which a counter must not fall.
+            adds to them, for systems in which a counter must not fall. Of what is closed at most
+            1,000 series of a name remain; what further ones have counted is in one, `other`.
 
     Raises:
         MetricConflictError: a spec has the name of another metric.

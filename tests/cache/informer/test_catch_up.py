@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import pytest
@@ -357,3 +358,60 @@ async def test_namespaces_catch_up_side_by_side(apiserver: APIServer) -> None:
         assert not waiting.done()
         apiserver.faults.release()
         await waiting
+
+
+@pytest.mark.parametrize("order", ["global", "opaque"])
+async def test_the_turn_among_lists_is_nothing_that_lists_fail_to_bring(
+    apiserver: APIServer, order: Literal["global", "opaque"]
+) -> None:
+    """A list that waits for others has been refused by no server."""
+    async with _many_namespaces(apiserver, order) as informer:
+        apiserver.faults.add(Fault(verb="list", delay_seconds=0.25, times=None))
+        began = now()
+        await catch_up(informer, timeout_seconds=1, list_timeout_seconds=1)
+        assert now() - began > 1, "each list was in time, and all of them were not"
+
+
+@pytest.mark.parametrize("order", ["global", "opaque"])
+async def test_one_list_that_is_not_answered_is_an_error_once_the_others_are_answered(
+    apiserver: APIServer, order: Literal["global", "opaque"]
+) -> None:
+    async with _many_namespaces(apiserver, order) as informer:
+        apiserver.faults.add(Fault(verb="list", namespace="n3", hang=True, times=None))
+        with pytest.raises(RequestTimeoutError, match="nothing for 1 s"):
+            await catch_up(informer, timeout_seconds=60, list_timeout_seconds=1)
+        apiserver.faults.clear()
+        apiserver.faults.release()
+
+
+@pytest.mark.parametrize("order", ["global", "opaque"])
+async def test_many_lists_that_are_not_answered_end_as_soon_as_one(
+    apiserver: APIServer, order: Literal["global", "opaque"]
+) -> None:
+    async with _many_namespaces(apiserver, order) as informer:
+        apiserver.faults.add(Fault(verb="list", hang=True, times=None))
+        apiserver.clear_requests()
+        with pytest.raises(RequestTimeoutError, match="nothing for 1 s"):
+            await catch_up(informer, timeout_seconds=60, list_timeout_seconds=1)
+        assert sum(one.verb == "list" for one in apiserver.requests) < 24, "each takes as long"
+        apiserver.faults.clear()
+        apiserver.faults.release()
+
+
+@asynccontextmanager
+async def _many_namespaces(
+    apiserver: APIServer, order: Literal["global", "opaque"]
+) -> AsyncIterator[SharedInformer]:
+    """Yield an informer of more namespaces than lists may run at a time."""
+    names = [f"n{number}" for number in range(24)]
+    for name in names:
+        apiserver.ensure_namespace(name)
+    options = ReflectorOptions(order=order, use_watch_list=False)
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        SharedInformerFactory(cluster, options=options) as factory,
+    ):
+        informer = factory.informer("v1", "configmaps", namespaces=names)
+        await informer.start()
+        await informer.wait_for_cache_sync(timeout_seconds=30)
+        yield informer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from pyinformer.telemetry.metrics import (
     MetricsRegistry,
     Sample,
 )
-from tests.telemetry.metrics.reading import series
+from tests.telemetry.metrics.reading import series, totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -308,3 +309,64 @@ def test_a_label_value_must_be_a_string() -> None:
 def test_buckets_must_ascend_and_be_finite(buckets: tuple[float, ...]) -> None:
     with pytest.raises(InvalidArgumentError, match="buckets"):
         MetricSpec("app_seconds", "histogram", "Seconds.", (), buckets)
+
+
+def test_a_total_does_not_change_when_its_source_ends_while_a_collection_reads() -> None:
+    """OpenTelemetry reads on a thread of its own."""
+    registry = MetricsRegistry(keeps_totals=True)
+    scope = registry.scope()
+
+    def ends_the_other() -> Iterable[Sample]:
+        """Let the collection come to a source that has ended since it began."""
+        scope.close()
+        return []
+
+    registry.add_source(ends_the_other)
+    scope.add_source(lambda: [Sample("app_runs_total", {"of": "q"}, 5.0)])
+    assert totals(registry, "app_runs_total") == {("q",): 5.0}
+    assert totals(registry, "app_runs_total") == {("q",): 5.0}
+
+
+def test_a_total_does_not_change_when_a_collection_reads_a_source_that_ends() -> None:
+    registry = MetricsRegistry(keeps_totals=True)
+    scope, found = registry.scope(), list[dict[tuple[str, ...], float]]()
+
+    def source() -> Iterable[Sample]:
+        """Collect while the last figures are read."""
+        if not found:
+            found.append({})
+            found.append(totals(registry, "app_runs_total"))
+        return [Sample("app_runs_total", {"of": "q"}, 5.0)]
+
+    scope.add_source(source)
+    scope.close()
+    assert found[1] == totals(registry, "app_runs_total") == {("q",): 5.0}
+
+
+def test_of_what_ended_a_thousand_series_remain_and_the_rest_is_one() -> None:
+    """A program that opens clusters for tenants of an hour has thousands of names in a month."""
+    spec = MetricSpec("app_size_bytes", "histogram", "Sizes.", ("kind",), (1.0, 2.0))
+    registry = MetricsRegistry([spec], keeps_totals=True)
+    for number in range(1_200):
+        scope = registry.scope()
+        scope.counter("app_calls_total", {"way": f"w{number}"}).inc(2)
+        scope.histogram("app_size_bytes", {"kind": f"k{number}"}).observe(1.5)
+        scope.add_source(partial(_runs_of, f"o{number}"))
+        scope.close()
+    calls = totals(registry, "app_calls_total")
+    sizes = series(registry, "app_size_bytes")
+    runs = totals(registry, "app_runs_total")
+    assert len(calls) == len(sizes) == len(runs) == 1_001
+    assert calls["other",] == 2 * 200
+    assert sizes["other",] == HistogramValue((0, 200, 200), 300.0)
+    assert runs["other",] == 3 * 200
+
+    again = registry.scope()
+    again.counter("app_calls_total", {"way": "w7"}).inc()
+    assert totals(registry, "app_calls_total")["w7",] == 3
+    again.close()
+    assert totals(registry, "app_calls_total") == {**calls, ("w7",): 3.0}
+
+
+def _runs_of(name: str) -> list[Sample]:
+    return [Sample("app_runs_total", {"of": name}, 3.0)]
