@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._controller import (
         Controller,
     )
-    from pyinformer.controller._group import (
+    from pyinformer.controller._controller_group import (
         ControllerGroup,
     )
     from pyinformer.controller._options import (
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 # Loaded when they are first used: a room of the wing can be used without the others.
 _HOMES = {
     "Controller": "_controller",
-    "ControllerGroup": "_group",
+    "ControllerGroup": "_controller_group",
     "ControllerGroupStatus": "_status",
     "ControllerOptions": "_options",
     "ControllerStatus": "_status",

@@ -15,7 +15,7 @@ import pytest
 
 from pyinformer.cache.informer import core_of
 from pyinformer.cli.demo import demo
-from pyinformer.cli.demo._demo import DemoRun
+from pyinformer.cli.demo._demo_command import DemoRun
 from pyinformer.cli.demo._output_modes import PlainScreen
 from pyinformer.cli.demo._simulated_cluster import DemoWorld
 from pyinformer.objects import Added, KubeObject

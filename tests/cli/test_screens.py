@@ -11,7 +11,7 @@ import re
 import pytest
 
 from pyinformer.cli.demo import _manifests
-from pyinformer.cli.demo._event_messages import (
+from pyinformer.cli.demo._demo_messages import (
     DeploymentView,
     EventLog,
     NodeView,

@@ -8,9 +8,9 @@ from pyinformer.cache.informer._cache_sync import (
     wait_until_controllers_can_begin,
 )
 from pyinformer.cache.informer._catch_up import catch_up
-from pyinformer.cache.informer._core import core_of
 from pyinformer.cache.informer._explain import Explanation
 from pyinformer.cache.informer._factory import SharedInformerFactory, status_in_steps
+from pyinformer.cache.informer._informer_parts import core_of
 from pyinformer.cache.informer._key_waits import Predicate
 from pyinformer.cache.informer._settings import (
     DEFAULT_MAX_BYTES,

@@ -20,7 +20,7 @@ import anyio
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import spread
 from pyinformer.cache.audit import AuditReport, Comparison, Difference, Mismatches
-from pyinformer.cache.informer._identity_list import IdentityList
+from pyinformer.cache.informer._listed_identities import IdentityList
 from pyinformer.cache.reflector import Counts, ReflectorOptions, ReflectorState
 from pyinformer.errors import InformerError, ResourceExpiredError, ResourceVersionTooLargeError
 from pyinformer.objects import ExponentialBackoff

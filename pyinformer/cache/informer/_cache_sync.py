@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cache.informer._core import InformerCore, core_of
+from pyinformer.cache.informer._informer_parts import InformerCore, core_of
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.errors import CacheSyncTimeoutError, InvalidTypeError, LifecycleError
 from pyinformer.objects import check_flag, check_seconds

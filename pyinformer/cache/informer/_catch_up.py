@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cache.informer._core import core_of
+from pyinformer.cache.informer._informer_parts import core_of
 from pyinformer.errors import (
     ForbiddenError,
     InformerError,

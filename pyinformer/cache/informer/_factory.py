@@ -26,7 +26,7 @@ from pyinformer._runtime.tasks import (
 )
 from pyinformer.cache.audit import MutationDetector
 from pyinformer.cache.informer._cache_sync import wait_for_cache_sync
-from pyinformer.cache.informer._core import core_of
+from pyinformer.cache.informer._informer_parts import core_of
 from pyinformer.cache.informer._rbac import ResourceAccess, rbac_yaml
 from pyinformer.cache.informer._settings import (
     InformerOptions,

@@ -40,7 +40,7 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleE
 from pyinformer.objects import check_integer, check_iterable
 
 if TYPE_CHECKING:
-    from pyinformer.cache.informer._core import InformerCore
+    from pyinformer.cache.informer._informer_parts import InformerCore
     from pyinformer.cache.reflector import Reflector
     from pyinformer.client.transport import ConnectionProtocol
     from pyinformer.objects import KubeObject

@@ -18,7 +18,7 @@ from pyinformer.cache.audit import MutationDetector
 from pyinformer.cache.informer._auditor import audit_all, joint_report
 from pyinformer.cache.informer._barrier import WriteTarget
 from pyinformer.cache.informer._cache_sync import wait_for_cache_sync
-from pyinformer.cache.informer._core import InformerCore
+from pyinformer.cache.informer._informer_parts import InformerCore
 from pyinformer.cache.informer._settings import (
     DEFAULT_MAX_BYTES,
     InformerOptions,

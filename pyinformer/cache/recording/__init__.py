@@ -14,9 +14,9 @@ from pyinformer.cache.recording._format import (
     error_from,
     error_of,
 )
-from pyinformer.cache.recording._mask import Mask
 from pyinformer.cache.recording._reader import RecordedFile, read_recording
 from pyinformer.cache.recording._recorder import Recorder, Tap
+from pyinformer.cache.recording._secret_mask import Mask
 from pyinformer.cache.recording._writer import RecordingStatistics, RecordingWriter
 
 __all__ = [

@@ -23,7 +23,7 @@ from pyinformer.client.transport import LineSplitter, ListSplitter
 from pyinformer.errors import ProtocolError, RecordingFileError
 
 if TYPE_CHECKING:
-    from pyinformer.cache.recording._mask import Mask
+    from pyinformer.cache.recording._secret_mask import Mask
 
 _log = get_logger(__name__)
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pyinformer.cli._pipe_console import PipeConsole
-from pyinformer.cli.demo._event_messages import EventLog
+from pyinformer.cli.demo._demo_messages import EventLog
 from pyinformer.cli.demo._metrics import Frame, ResourceRow, format_size
 
 _TABLE_LINES = 8  # title, table head and foot, blank line, heading

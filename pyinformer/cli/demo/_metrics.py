@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from pyinformer.cache.informer import SharedInformer
-from pyinformer.cli.demo._event_messages import EventLog
+from pyinformer.cli.demo._demo_messages import EventLog
 from pyinformer.cli.demo._handler_mirror import HandlerMirror
 
 _RATE_WINDOW_SECONDS = 2.0

@@ -15,7 +15,7 @@ from pyinformer.client.transport._discovery import (
     readable_first,
     table_of,
 )
-from pyinformer.client.transport._lines import MAX_LINE_BYTES, LineSplitter
+from pyinformer.client.transport._line_splitter import MAX_LINE_BYTES, LineSplitter
 from pyinformer.client.transport._list_watch import ListWatch
 from pyinformer.client.transport._page_pacing import LIST_TOTAL_SECONDS, PagesEmptyError, Paging
 from pyinformer.client.transport._status import (

@@ -17,7 +17,6 @@ from pyinformer.testing.histories._at_rest import LeftBehind, Rest
 from pyinformer.testing.histories._claims import Claims
 from pyinformer.testing.histories._controllers import Controllers
 from pyinformer.testing.histories._epoch_causes import EpochCauses
-from pyinformer.testing.histories._order import Lives, Order
 from pyinformer.testing.histories._records import (
     AuditedRecord,
     FaultRecord,
@@ -45,6 +44,7 @@ from pyinformer.testing.histories._verdict import (
     Rule,
     Verdict,
 )
+from pyinformer.testing.histories._version_order import Lives, Order
 
 EXPECTED: Final[Mapping[str, Iterable[Rule]]] = {"client-go": KNOWN_OF_CLIENT_GO}
 """What programs are known to do, by the `program` of a FollowedRecord."""

@@ -18,9 +18,9 @@ from pyinformer.testing.histories._truth import Point, ScopedTruth, Timeline
 from pyinformer.testing.histories._verdict import Rule
 
 if TYPE_CHECKING:
-    from pyinformer.testing.histories._order import Order
     from pyinformer.testing.histories._server_lies import ServerLies
     from pyinformer.testing.histories._verdict import Findings
+    from pyinformer.testing.histories._version_order import Order
 
 
 class _Next(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.client.transport._lines import MAX_LINE_BYTES, OnOversized
+from pyinformer.client.transport._line_splitter import MAX_LINE_BYTES, OnOversized
 from pyinformer.client.transport.list_parser._envelope import (
     MAX_ENDS_BYTES,
     Envelope,

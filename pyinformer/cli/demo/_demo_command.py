@@ -20,8 +20,7 @@ import anyio
 from pyinformer.cache.informer import SharedInformer, SharedInformerFactory
 from pyinformer.cli._shutdown import shutdown_signals
 from pyinformer.cli.demo._cache_comparison import differences, list_objects
-from pyinformer.cli.demo._driver import Driver, Steppable
-from pyinformer.cli.demo._event_messages import (
+from pyinformer.cli.demo._demo_messages import (
     DeploymentView,
     EventLog,
     NodeView,
@@ -30,6 +29,7 @@ from pyinformer.cli.demo._event_messages import (
     node_message,
     pod_message,
 )
+from pyinformer.cli.demo._driver import Driver, Steppable
 from pyinformer.cli.demo._handler_mirror import HandlerMirror
 from pyinformer.cli.demo._metrics import Frame, WatchedResource, format_size, rss_bytes
 from pyinformer.cli.demo._output_modes import Screen, screen_for
