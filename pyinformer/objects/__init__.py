@@ -32,6 +32,8 @@ from pyinformer.objects._did_you_mean import near_names as near_names
 from pyinformer.objects._diff import ABSENT, Absent, Change, diff
 from pyinformer.objects._events import Added, Deleted, Event, Updated
 from pyinformer.objects._fallback_identity import key_in as key_in
+from pyinformer.objects._field_hints import field_hints as field_hints
+from pyinformer.objects._field_hints import is_typed_dict as is_typed_dict
 from pyinformer.objects._field_selector import FieldRequirement, FieldSelector
 from pyinformer.objects._intern import InternStatistics
 from pyinformer.objects._json_decoders import JSONObject, JSONValue

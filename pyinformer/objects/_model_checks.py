@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import (
     Annotated,
@@ -19,13 +19,12 @@ from typing import (
     Final,
     get_args,
     get_origin,
-    get_type_hints,
-    is_typeddict,
 )
 
 import msgspec
 
 from pyinformer.errors import InvalidModelError, InvalidTypeError
+from pyinformer.objects._field_hints import field_hints, is_typed_dict
 from pyinformer.objects._meta import Labels, ObjectMeta
 
 _OF_THE_CACHE: Final = (ObjectMeta, Labels)
@@ -46,6 +45,32 @@ def check_parts(model: Any, *, is_field: bool = False) -> None:  # noqa: ANN401 
     by_pydantic = is_pydantic(model) and not is_field
     if (found := _unreadable_part(model, by_pydantic=by_pydantic)) is not None:
         raise InvalidModelError(getattr(model, "__name__", repr(model)), *found)
+
+
+def check_status(model: Any) -> None:  # noqa: ANN401 - a class with fields
+    """Refuse a status that is a dict of models: written as it was read, it would remove the rest.
+
+    Raises:
+        InvalidModelError: it is one.
+    """
+    kind = get_origin(model) or model
+    hint = dict(_fields(kind, get_args(model))).get("status")
+    for each in (hint, *get_args(hint)):
+        origin = get_origin(each) or each
+        is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
+        if is_typed_dict(each) or (is_mapping and any(map(_has_models, get_args(each)))):
+            reason = (
+                "has values that are plain dicts: status() would remove what its type does not"
+                " declare, such as fields that other programs write; use a msgspec.Struct or a"
+                " dataclass, and inside of it a dict"
+            )
+            raise InvalidModelError(kind.__name__, "status", reason)
+
+
+def _has_models(hint: Any) -> bool:  # noqa: ANN401 - an annotation
+    kind = get_origin(hint) or hint
+    is_model = isinstance(kind, type) and (_has_fields(kind) or is_pydantic(kind))
+    return is_model or any(map(_has_models, get_args(hint)))
 
 
 def complete(model: Any) -> None:  # noqa: ANN401 - any type
@@ -182,10 +207,10 @@ def _is_pydantic_dataclass(kind: object) -> bool:
 
 
 def _has_fields(kind: type[Any]) -> bool:
-    return has_fields(kind) or is_typeddict(kind)
+    return has_fields(kind) or is_typed_dict(kind)
 
 
-def _fields(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+def _fields(kind: type[Any], arguments: Sequence[object] = ()) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a class under their names in JSON, with their types."""
     if is_pydantic(kind):
         for name, field in kind.model_fields.items():
@@ -198,7 +223,7 @@ def _fields(kind: type[Any]) -> Iterator[tuple[str, Any]]:
     if issubclass(kind, msgspec.Struct):
         encoded = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
     try:
-        hints = get_type_hints(kind, include_extras=True)
+        hints = field_hints(kind, arguments)
     except (NameError, TypeError):  # the decoder refuses the class, and says why
         return
     for name, hint in hints.items():

@@ -24,8 +24,6 @@ from typing import (
     cast,
     get_args,
     get_origin,
-    get_type_hints,
-    is_typeddict,
 )
 from uuid import UUID
 
@@ -37,9 +35,11 @@ from pyinformer.errors import (
     InvalidTypeError,
     ModelMismatchError,
 )
+from pyinformer.objects._field_hints import field_hints, is_typed_dict
 from pyinformer.objects._model_checks import (
     check_not_pydantic_dataclass,
     check_parts,
+    check_status,
     complete,
     has_fields,
     is_pydantic,
@@ -78,7 +78,7 @@ def check_model(model: type[object]) -> None:
             of a Kubernetes client; or its annotations cannot be read.
         InvalidModelError: a part of it would be read wrongly; names the field.
     """
-    if is_typeddict(model):
+    if is_typed_dict(model):
         reason = (
             f"must not be a TypedDict such as {model.__name__}, at the top: it is a plain dict, so"
             " that a patch could not keep the fields that it does not know; use a msgspec.Struct or"
@@ -102,6 +102,7 @@ def check_model(model: type[object]) -> None:
         reason = f"an object cannot be decoded into {name}: use a msgspec.Struct or a dataclass"
         raise InvalidTypeError("model", reason)
     check_parts(model)
+    check_status(model)
 
 
 def check_written_names(model: type[object]) -> None:
@@ -251,7 +252,7 @@ def _frozen_fields(kind: type[Any]) -> Iterable[_Field] | None:
     )
     if not is_frozen:
         return None
-    hints = get_type_hints(kind)
+    hints = field_hints(kind)
     names: Iterable[str] = (
         kind.__struct_fields__
         if issubclass(kind, msgspec.Struct)

@@ -12,7 +12,6 @@ from dataclasses import KW_ONLY, dataclass, is_dataclass
 from types import UnionType
 from typing import (
     Annotated,
-    Any,
     Final,
     Literal,
     NotRequired,
@@ -23,14 +22,19 @@ from typing import (
     final,
     get_args,
     get_origin,
-    get_type_hints,
-    is_typeddict,
 )
 
 import msgspec
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.objects import JSONObject, check_choice, check_flag, check_text
+from pyinformer.objects import (
+    JSONObject,
+    check_choice,
+    check_flag,
+    check_text,
+    field_hints,
+    is_typed_dict,
+)
 
 RuleReason: TypeAlias = Literal[
     "FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"
@@ -157,34 +161,25 @@ def _rules_of_class(
 ) -> Iterator[tuple[FieldPath, Rule]]:
     for base in reversed(model.__mro__):
         yield from ((path, each) for each in vars(base).get(_ATTRIBUTE, ()))
-    bound = dict(zip(getattr(model, "__parameters__", ()), arguments, strict=False))
-    for name, hint in _fields(model):
-        yield from _rules(_bind(hint, bound), (*path, name))
+    for name, hint in _fields(model, arguments):
+        yield from _rules(hint, (*path, name))
 
 
-def _fields(model: type) -> Iterator[tuple[str, object]]:
+def _fields(model: type, arguments: Sequence[object]) -> Iterator[tuple[str, object]]:
     """Yield the fields of a class by their names in JSON; none of a class without fields."""
     if hasattr(model, "model_fields"):  # pydantic, which has resolved the names in annotations
         for name, field in model.model_fields.items():
             alias = field.validation_alias if isinstance(field.validation_alias, str) else None
             yield alias or field.alias or name, _annotated(field.annotation, field.metadata)
         return
-    if not (is_dataclass(model) or issubclass(model, msgspec.Struct) or is_typeddict(model)):
+    if not (is_dataclass(model) or issubclass(model, msgspec.Struct) or is_typed_dict(model)):
         return
     encoded = {}
     if issubclass(model, msgspec.Struct):
         encoded = dict(zip(model.__struct_fields__, model.__struct_encode_fields__, strict=True))
-    for name, hint in get_type_hints(model, include_extras=True).items():
+    for name, hint in field_hints(model, arguments).items():
         yield encoded.get(name, name), hint
 
 
 def _annotated(hint: object, metadata: Sequence[object]) -> object:
     return Annotated[(hint, *metadata)] if metadata else hint
-
-
-def _bind(hint: Any, bound: Mapping[object, object]) -> object:  # noqa: ANN401 - a type form
-    """Replace the type variables of a generic class by its arguments."""
-    if isinstance(hint, TypeVar):
-        return bound.get(hint, hint)
-    variables = () if isinstance(hint, type) else getattr(hint, "__parameters__", ())
-    return hint[tuple(bound.get(each, each) for each in variables)] if variables else hint

@@ -75,14 +75,14 @@ def structural_schema(model: type) -> JSONObject:
     name = getattr(model, "__name__", repr(model))
     objects.check_parts(model)
     root = _json_schema(model, name)
+    _compare_written(model, name, root)
     found = _Conversion(name, root.get("$defs", {})).root(root)
     _add_rules(found, model)
-    _check_written(model, name, root)
     return found
 
 
-def _check_written(model: type, name: str, read: JSONObject) -> None:
-    """Refuse a pydantic model that writes other names or types than its schema has."""
+def _compare_written(model: type, name: str, read: JSONObject) -> None:
+    """Add what a pydantic model writes and does not read; refuse other names or types."""
     if not hasattr(model, "model_json_schema"):
         return
     try:
@@ -374,12 +374,17 @@ class _Conversion:
 
 @final
 class _Comparison:
-    """Compares the JSON Schema of what a model reads with that of what it writes."""
+    """Compares the JSON Schema of what a model reads with that of what it writes.
+
+    Fields that are only written are added to those that are read.
+    """
 
     def __init__(self, model: str, read: JSONObject, written: JSONObject) -> None:
         self._model = model
-        self._read: JSONObject = read.get("$defs", {})
+        self._read: JSONObject = read.setdefault("$defs", {})
         self._written: JSONObject = written.get("$defs", {})
+        for each, definition in self._written.items():  # perhaps of a computed field alone
+            self._read.setdefault(each, definition)
 
     def check(self, read: JSONObject, written: JSONObject, path: str) -> None:
         """Refuse a field that is not written under its name, or with another type.
@@ -400,6 +405,8 @@ class _Comparison:
                     self._refuse(where, WRITTEN_OTHERWISE)
                 if where != "metadata":  # what is in it is the server's, and a model may omit it
                     self._check_inner(field, found[name], where)
+            # A computed field is written as others are: the server has to know it, to store it.
+            fields.update({name: field for name, field in found.items() if name not in fields})
 
     def _check_inner(self, read: JSONValue, written: JSONValue, path: str) -> None:
         if isinstance(read, dict) and isinstance(written, dict):

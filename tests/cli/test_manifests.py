@@ -100,7 +100,7 @@ def test_leader_election_changes_the_deployment(project: Path) -> None:
 
     deployment, budget = yaml.safe_load_all((project / "deploy/deployment.yaml").read_text())
     assert deployment["spec"]["replicas"] == 2
-    assert budget["spec"]["minAvailable"] == 1
+    assert budget["spec"]["maxUnavailable"] == 1, "minAvailable would let no single replica go"
     leases = [
         rule
         for document in yaml.safe_load_all((project / "deploy/rbac.yaml").read_text())
@@ -144,6 +144,7 @@ def test_settings_are_in_the_manifests(project: Path) -> None:
     [
         ("tool = 1\n", "tool in pyproject.toml: must be a table, got 1"),
         ("project = 1\n", "project in pyproject.toml: must be a table"),
+        ('[project]\nname = "no-such-operator"\ndynamic = ["version"]\n', "install it first"),
         ("[project]\nversion = 1\n", "project.version in pyproject.toml: must be a version"),
         ("[project]\nversion = '1\"'\n", "project.version in pyproject.toml: must be a version"),
     ],

@@ -16,6 +16,7 @@ import attrs
 import msgspec
 import pydantic
 import pytest
+import typing_extensions
 from kubernetes_asyncio.client import V1Pod
 
 from pyinformer.errors import (
@@ -250,9 +251,49 @@ class _Dict(TypedDict):
     spec: dict[str, Any]
 
 
-def test_a_typed_dict_is_refused_since_a_patch_would_remove_what_it_does_not_know() -> None:
-    with pytest.raises(InvalidTypeError, match=r"model: must not be a TypedDict such as _Dict"):
-        check_model(_Dict)
+class _ExtensionDict(typing_extensions.TypedDict):
+    spec: dict[str, Any]
+
+
+@pytest.mark.parametrize("model", [_Dict, _ExtensionDict])
+def test_a_typed_dict_is_refused_since_a_patch_would_remove_what_it_does_not_know(
+    model: type[Any],
+) -> None:
+    with pytest.raises(InvalidTypeError, match=r"model: must not be a TypedDict such as _\w*Dict"):
+        check_model(model)
+
+
+class _DictStatus(msgspec.Struct):
+    status: _Dict | None = None
+
+
+@dataclasses.dataclass
+class _ExtensionDictStatus:
+    status: _ExtensionDict
+
+
+class _PydanticDictStatus(pydantic.BaseModel):
+    status: _ExtensionDict | None = None
+
+
+class _DictOfModelsStatus(msgspec.Struct):
+    status: dict[str, list[_DictStatus]] = {}
+
+
+@pytest.mark.parametrize(
+    "model", [_DictStatus, _ExtensionDictStatus, _PydanticDictStatus, _DictOfModelsStatus]
+)
+def test_a_status_that_is_a_dict_of_fields_is_refused_as_well(model: type[Any]) -> None:
+    with pytest.raises(InvalidModelError, match="field status: has values that are plain dicts"):
+        check_model(model)
+
+
+class _PlainStatus(msgspec.Struct):
+    status: dict[str, Any] | None = None
+
+
+def test_a_status_that_is_a_whole_dict_is_accepted() -> None:
+    check_model(_PlainStatus)
 
 
 class _PydanticInStruct(msgspec.Struct):

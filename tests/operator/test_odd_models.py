@@ -6,10 +6,12 @@ import datetime as dt
 from typing import Annotated
 
 import msgspec
+import pydantic
 import pytest
 
 from pyinformer.errors import InvalidArgumentError, InvalidModelError
 from pyinformer.operator import custom_resource, custom_resource_definition
+from pyinformer.testing import World
 from tests.operator.odd_models import ACCEPTED, REFUSED, Limits, Outer, struct
 
 
@@ -172,3 +174,44 @@ def test_a_column_has_a_title_and_the_age_stands_once() -> None:
     assert version["additionalPrinterColumns"] == [
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
     ]
+
+
+class _Summary(pydantic.BaseModel):
+    text: str
+
+
+class _ComputedStatus(pydantic.BaseModel):
+    ready: int = 0
+    wanted: int = 1
+
+    @pydantic.computed_field
+    def healthy(self) -> bool:
+        """Return whether all are ready."""
+        return self.ready >= self.wanted
+
+    @pydantic.computed_field
+    def summary(self) -> _Summary:
+        """Return it in words."""
+        return _Summary(text=f"{self.ready} of {self.wanted}")
+
+
+class _Computed(pydantic.BaseModel):
+    status: _ComputedStatus = _ComputedStatus()
+
+
+def test_the_server_stores_a_computed_field_like_every_other() -> None:
+    model: type = custom_resource("odd.example.com/v1", "odds", kind="Odd")(_Computed)
+    created = {"apiVersion": "odd.example.com/v1", "kind": "Odd", "metadata": {"name": "a"}}
+
+    with World([custom_resource_definition(model), created]) as world:
+
+        async def write() -> None:
+            """Write a status as the tutorial does."""
+            odd = await world.cluster.get("odd.example.com/v1", "odds", "default/a")
+            await world.cluster.status(odd, _ComputedStatus(ready=1))
+
+        world.run(write)
+        status = world.get("odd.example.com/v1", "odds", "a")["status"]
+
+    summary = {"text": "1 of 1"}
+    assert status == {"ready": 1, "wanted": 1, "healthy": True, "summary": summary}

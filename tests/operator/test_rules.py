@@ -39,6 +39,18 @@ class _Box(msgspec.Struct, Generic[T]):
     many: list[T] = []
 
 
+class _IntBox(_Box[_Small]):
+    pass
+
+
+class _InnerBox(_Box[T], Generic[T]):
+    """Names the variable of its base once more."""
+
+
+class _NestedIntBox(_InnerBox[_Small]):
+    pass
+
+
 class _Limits(TypedDict):
     cpu: NotRequired[_Small]
 
@@ -101,6 +113,14 @@ def test_each_place_of_a_struct_has_its_rules() -> None:
     assert _rules(fields, "limits", "properties", "cpu") == [_EXPECTED]
     assert _rules(fields, "port") == [_EXPECTED]
     assert _rules(fields, "whole") == [_FIXED_EXPECTED]
+
+
+@pytest.mark.parametrize("model", [_IntBox, _NestedIntBox])
+def test_a_subclass_of_a_parametrized_class_has_the_rules_of_its_arguments(model: type) -> None:
+    fields = structural_schema(model)["properties"]
+
+    assert _rules(fields, "one") == [_EXPECTED]
+    assert _rules(fields, "many", "items") == [_EXPECTED]
 
 
 def test_a_class_has_its_rules_in_their_order_and_an_heir_has_them_too() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.informer._informer_parts import core_of
 from pyinformer.errors import (
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from pyinformer.cache.informer._namespace_cache import NamespaceCache
     from pyinformer.cache.informer._shared_informer import SharedInformer
     from pyinformer.cache.reflector import Reflector
+
+_log = get_logger(__name__)
 
 _KNOWN_VERSION_SECONDS: Final = 1.0  # nearly every event is there by then
 _LOOK_SECONDS: Final = 0.05  # a notification would cost every event a call
@@ -144,7 +147,8 @@ async def catch_up(
     Raises:
         StaleCacheError: the cache did not catch up in time.
         LifecycleError: the informer was not started, or was closed.
-        InformerError: the server's lists have brought nothing: what it has is not known.
+        InformerError: the server's lists have brought nothing: what it has is not known. If only
+            those of some namespaces have, they are logged, and hold up no other.
 
     Cancellation:
         Safe.
@@ -173,7 +177,18 @@ async def catch_up(
                     waited = error.waited_seconds if isinstance(error, RequestTimeoutError) else 0
                     failing_since = loop_time() - waited
                 if loop_time() - failing_since >= list_timeout_seconds:
-                    raise
+                    if not done:
+                        raise
+                    _log.error(
+                        "%s: whether it holds what earlier leaders wrote in %s is not known, since"
+                        " the lists there bring nothing; other namespaces do not wait for that: %s",
+                        informer.name,
+                        ", ".join(
+                            sorted(one.scope.namespace or "" for one in caches if one not in done)
+                        ),
+                        error,
+                    )
+                    return _furthest(done)
             else:
                 return _furthest(caches)
             await anyio.sleep(backoff.next(loop_time()))

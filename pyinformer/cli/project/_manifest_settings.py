@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Final, final
 
@@ -37,10 +38,12 @@ class ManifestSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 def read_settings(folder: Path) -> tuple[ManifestSettings, str]:
     """Return the settings and the version of the project in a folder.
 
-    A folder without pyproject.toml has the defaults, and version 0.1.0.
+    A folder without pyproject.toml has the defaults, and version 0.1.0. Of a dynamic version the
+    installed one counts.
 
     Raises:
-        InvalidArgumentError: the file cannot be parsed, or a setting is invalid; names it.
+        InvalidArgumentError: the file cannot be parsed, or a setting is invalid; names it. Or the
+            version is dynamic, and the project is not installed.
     """
     try:
         document = tomllib.loads((folder / _FILE).read_text(encoding="utf-8"))
@@ -53,11 +56,22 @@ def read_settings(folder: Path) -> tuple[ManifestSettings, str]:
         settings = msgspec.convert(given, ManifestSettings)
     except msgspec.ValidationError as error:
         raise InvalidArgumentError(f"tool.pyinformer in {_FILE}", str(error)) from error
-    version = _table(document, "project").get("version", "0.1.0")
+    version = _version_of(_table(document, "project"))
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         reason = f"must be a version such as '0.1.0', got {version!r}"
         raise InvalidArgumentError(f"project.version in {_FILE}", reason)
     return settings, version
+
+
+def _version_of(project: dict[str, Any]) -> object:
+    if "version" not in project.get("dynamic", ()):
+        return project.get("version", "0.1.0")
+    name = str(project.get("name", ""))
+    try:
+        return metadata.version(name)
+    except (metadata.PackageNotFoundError, ValueError) as error:  # ValueError: without a name
+        reason = f"is dynamic, and {name or 'the project'} is not installed here: install it first"
+        raise InvalidArgumentError(f"project.version in {_FILE}", reason) from error
 
 
 def _table(document: dict[str, Any], name: str) -> dict[str, Any]:

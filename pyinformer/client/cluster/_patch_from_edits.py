@@ -24,7 +24,7 @@ from pyinformer.client.cluster._merge_patch import (
     merge_patch,
     object_patch,
 )
-from pyinformer.errors import InvalidArgumentError, InvalidObjectError
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
 from pyinformer.objects import JSONObject, KubeObject
 
 _WHOLE: Final = {"apiVersion", "kind", "metadata"}
@@ -119,6 +119,14 @@ def _edited(
     if not is_model(edited):
         return body_of(edited, argument, level=level)
     after = whole_body_of(edited, argument, level=level)  # refuses what is not a model
+    if getattr(type(edited), "__parameters__", ()):
+        name = type(edited).__name__
+        reason = (
+            f"is of the generic class {name}, and does not know what {name} was parametrized with,"
+            " so what it lacks would be removed: use a subclass as the model,"
+            f" `class Sub({name}[...])`"
+        )
+        raise InvalidTypeError(argument, reason)
     seen = whole_body_of(before.as_type(type(edited)), argument, level=level)
     return cast("JSONObject", carry_over(whole, seen, after))  # of objects it makes an object
 

@@ -10,7 +10,7 @@ import datetime as dt
 import enum
 import math
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 import pydantic
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyinformer.objects import JSONObject
+
+S = TypeVar("S")
 
 DEPLOYMENT: JSONObject = {
     "apiVersion": "apps/v1",
@@ -492,3 +494,39 @@ def test_no_status_and_an_empty_one_are_the_same() -> None:
 
 def test_an_object_within_a_dict_is_taken_whole() -> None:
     assert body_of({"template": deployment()})["template"] == DEPLOYMENT
+
+
+@dataclasses.dataclass
+class DataclassOf(Generic[S]):
+    """A generic dataclass."""
+
+    spec: S
+
+
+class StructOf(msgspec.Struct, Generic[S]):
+    """A generic Struct."""
+
+    spec: S
+
+
+class StructOfSpec(StructOf[StructSpec]):
+    """A subclass, which knows the argument."""
+
+
+@pytest.mark.parametrize("model", [StructOf, DataclassOf])
+def test_an_instance_of_a_generic_class_is_refused_since_its_arguments_are_unknown(
+    model: type[Any],
+) -> None:
+    """What `StructSpec` does not know, such as the resources, would be removed."""
+    edited = deployment().as_type(model[StructSpec])
+    edited.spec.replicas = 5
+    with pytest.raises(InvalidTypeError, match=r"use a subclass as the model, `class Sub\(\w+Of"):
+        patch_of(deployment(), edited)
+    with pytest.raises(InvalidTypeError, match="status: is of the generic class"):
+        status_change_of(deployment(), edited)
+
+
+def test_a_subclass_of_a_generic_class_keeps_what_it_does_not_know() -> None:
+    edited = deployment().as_type(StructOfSpec)
+    edited.spec.replicas = 5
+    assert patch_of(deployment(), edited) == {"spec": {"replicas": 5}}
