@@ -21,7 +21,7 @@ from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFacto
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controller.conventions import EventRecorder
-from pyinformer.errors import InformerError, InternalError, LifecycleError, StaleCacheError
+from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.objects import older
 from pyinformer.operator._builder import event_reporter
@@ -50,7 +50,6 @@ _log = get_logger(__name__)
 _CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
 # How long the caches may take, at the beginning of a term, to reach what earlier leaders wrote. A
 # leader that does not begin is worse than one of another replica, whose caches may be further.
-_BARRIER_TIMEOUT_SECONDS: Final = 60.0
 _LIST_SECONDS: Final = 10.0  # a server that starts again answers lists within it
 _JOIN_LIST_SECONDS: Final = 45.0  # nothing else waits for these lists
 _LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
@@ -304,7 +303,7 @@ class ElectedControllers(Startable):
         """Run new controllers until the term ends.
 
         Raises:
-            StaleCacheError: the caches did not reach in time what earlier leaders wrote.
+            LifecycleError: a cache was closed meanwhile.
             InternalError: something inside crashed.
 
         Cancellation:
@@ -385,8 +384,7 @@ class ElectedControllers(Startable):
     ) -> _CaughtUp:
         """Wait until the caches hold what earlier leaders wrote.
 
-        A cache that is behind may be further in another replica. Where lists bring nothing, they
-        bring nothing to all of them, so this must not end the term.
+        Where lists bring nothing, they bring nothing to all replicas, so this ends no term.
 
         Args:
             written: what earlier leaders wrote, as far as it is known.
@@ -394,8 +392,7 @@ class ElectedControllers(Startable):
             list_timeout_seconds: how long the lists of one may bring nothing.
 
         Raises:
-            StaleCacheError: a cache did not catch up in time.
-            LifecycleError: it was closed.
+            LifecycleError: a cache was closed.
         """
         failures: list[InformerError] = []
         reached: dict[str, str] = {}
@@ -407,16 +404,9 @@ class ElectedControllers(Startable):
                 found = await catch_up(
                     informer,
                     resource_version=version,
-                    timeout_seconds=_BARRIER_TIMEOUT_SECONDS,
                     list_timeout_seconds=list_timeout_seconds,
                 )
             except (InternalError, LifecycleError) as error:
-                failures.append(error)
-            except StaleCacheError as error:
-                error.add_note(
-                    "a term begins when the caches hold what earlier leaders wrote; they had"
-                    f" {_BARRIER_TIMEOUT_SECONDS:g} s for that"
-                )
                 failures.append(error)
             except InformerError as error:
                 unlisted[informer] = error

@@ -418,7 +418,7 @@ def test_an_added_cache_obeys_the_barrier_of_a_term(world: World) -> None:
             await one.cluster.create(body("Pod", "late"))
             await one.run.aclose()
             await until(lambda: two.run.elector is not None and two.run.elector.is_leading)
-            await pause(20)
+            await pause(5)
             assert two.reconciled == []
             two.line.hold("pods", held=False)
             await until(lambda: "Pod late" in two.reconciled)
@@ -436,10 +436,12 @@ def test_what_cannot_join_a_term_is_tried_again(
             one.add("pods")
             await until(lambda: "Pod pod" in one.reconciled)
             one.line.hold("pods", held=True)
+            one.line.holds_new = True
             await world.cluster.create(body("Pod", "late"))
             one.add("pods", name="again")
             await until(lambda: "again does not reconcile yet" in caplog.text)
             assert one.names == ["configmaps", "pods"]
+            one.line.holds_new = False
             one.line.hold("pods", held=False)
             await until(lambda: one.reconciled.count("Pod late") == 2)
             assert one.names == ["configmaps", "pods", "again"]

@@ -2,7 +2,7 @@
 
 The identities of all objects are listed once. The cache has caught up when it has reached each of
 them, and holds nothing older that the list lacks. Where versions of two objects do not compare, or
-the watch is past what the cache lacks, a new list is applied instead.
+the watch is late, or past what the cache lacks, a new list is applied instead.
 """
 
 from __future__ import annotations
@@ -43,64 +43,33 @@ _log = get_logger(__name__)
 _KNOWN_VERSION_SECONDS: Final = 1.0  # nearly every event is there by then
 _LOOK_SECONDS: Final = 0.05  # a notification would cost every event a call
 _LONGEST_DELAY_SECONDS: Final = 5.0  # between two lists: nothing is reconciled meanwhile
+_LATE_SECONDS: Final = 10.0  # a watch that stands still may stand for long, and lists are answered
 _SKIPPED_SECONDS: Final = 2.0  # an event is applied in the same step as its position
 _FINE_SECONDS: Final = 0.5  # a new timer for each of 100,000 objects would cost more than they do
 
 
 @final
-class _Patience:
-    """A scope that ends when nothing has arrived for a time.
+class _Lists:
+    """The lists of one cache, which may bring nothing for a time; that in line does not count.
 
     Args:
         seconds: that time.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.scope = anyio.CancelScope(deadline=loop_time() + seconds)
-        self._in_line = 0
-
-    def renew(self) -> None:
-        """Wait for as long again: something has arrived."""
-        deadline = loop_time() + self.seconds
-        if deadline - self.scope.deadline > min(_FINE_SECONDS, self.seconds / 2):
-            self.scope.deadline = deadline
-
-    def count_in_line(self, change: int) -> None:
-        """Count no time while a list waits for its turn: it cannot bring anything.
-
-        Args:
-            change: how many more lists wait for their turn.
-        """
-        self._in_line += change
-        self.scope.deadline = inf if self._in_line else loop_time() + self.seconds
-
-
-@final
-class _Lists:
-    """The lists of one cache, which may bring nothing for a time.
-
-    Args:
-        patience: what all caches of its informer wait for.
-        seconds: that time.
-    """
-
-    def __init__(self, patience: _Patience, seconds: float) -> None:
-        self._all = patience
-        self._own = _Patience(seconds)
-        self._is_in_line = False
+        self._seconds = seconds
+        self._scope = anyio.CancelScope(deadline=loop_time() + seconds)
 
     def arrived(self) -> None:
-        """Wait for more: a part of a list has arrived."""
-        self._own.renew()
-        self._all.renew()
+        """Wait for as long again: a part of a list has arrived."""
+        deadline = loop_time() + self._seconds
+        if deadline - self._scope.deadline > min(_FINE_SECONDS, self._seconds / 2):
+            self._scope.deadline = deadline
 
     def set_in_line(self, is_in_line: bool) -> None:  # noqa: FBT001 - a callback
         """Note whether a list waits for its turn among those of the connection."""
-        if is_in_line is not self._is_in_line:
-            self._is_in_line = is_in_line
-            for one in (self._own, self._all):
-                one.count_in_line(1 if is_in_line else -1)
+        if is_in_line or self._scope.deadline == inf:
+            self._scope.deadline = inf if is_in_line else loop_time() + self._seconds
 
     @contextmanager
     def reading(self, reflector: Reflector[Any]) -> Iterator[None]:
@@ -109,34 +78,26 @@ class _Lists:
         Raises:
             RequestTimeoutError: the time has passed.
         """
-        try:
-            with self._own.scope:
-                yield
-        finally:
-            self.set_in_line(False)
-        if self._own.scope.cancelled_caught:
+        with self._scope:
+            yield
+        if self._scope.cancelled_caught:
             what = f"list {reflector.list_watch.resource}"
             why = f": {error}" if (error := reflector.last_error) is not None else ""
-            seconds = self._own.seconds
-            reason = f"it has brought nothing for {seconds:g} s{why}"
-            raise RequestTimeoutError(what, reason, waited_seconds=seconds)
+            reason = f"it has brought nothing for {self._seconds:g} s{why}"
+            raise RequestTimeoutError(what, reason, waited_seconds=self._seconds)
 
 
 async def catch_up(
-    informer: SharedInformer[Any],
-    *,
-    resource_version: str = "",
-    timeout_seconds: float,
-    list_timeout_seconds: float,
+    informer: SharedInformer[Any], *, resource_version: str = "", list_timeout_seconds: float
 ) -> str:
     """Wait until an informer's cache holds what the server has at the time of the call.
+
+    It ends when the watch has brought that, or else a list, or when lists bring nothing.
 
     Args:
         informer: the informer; it runs.
         resource_version: the newest write that matters, if it is known; then nothing is listed if
             the cache reaches it soon.
-        timeout_seconds: how long to wait for the cache. A list of many objects may take longer in
-            all, while parts of it arrive.
         list_timeout_seconds: how long lists may bring nothing, whether they are refused or not
             answered.
 
@@ -145,7 +106,6 @@ async def catch_up(
         versions of two objects do not compare.
 
     Raises:
-        StaleCacheError: the cache did not catch up in time.
         LifecycleError: the informer was not started, or was closed.
         InformerError: the server's lists have brought nothing: what it has is not known. If only
             those of some namespaces have, they are logged, and hold up no other.
@@ -155,51 +115,38 @@ async def catch_up(
     """
     if resource_version and await _reaches(informer, resource_version):
         return resource_version
-    last_error = ""
     failing_since: float | None = None
     backoff = ExponentialBackoff(max_seconds=_LONGEST_DELAY_SECONDS, rng=random.Random())
-    patience = _Patience(timeout_seconds)
     done: set[NamespaceCache[Any]] = set()  # what they had reached they never lose
-    with patience.scope:
-        while True:
-            before = len(done)
-            try:
-                caches = core_of(informer).caches.all
-                waiting = [one for one in caches if one not in done]
-                await _catch_up_all(waiting, done, patience, list_timeout_seconds)
-            except (InternalError, LifecycleError):
-                raise
-            except InformerError as error:
-                last_error = str(error)
-                if len(done) > before:
-                    failing_since = loop_time()
-                elif failing_since is None:
-                    waited = error.waited_seconds if isinstance(error, RequestTimeoutError) else 0
-                    failing_since = loop_time() - waited
-                if loop_time() - failing_since >= list_timeout_seconds:
-                    if not done:
-                        raise
-                    _log.error(
-                        "%s: whether it holds what earlier leaders wrote in %s is not known, since"
-                        " the lists there bring nothing; other namespaces do not wait for that: %s",
-                        informer.name,
-                        ", ".join(
-                            sorted(one.scope.namespace or "" for one in caches if one not in done)
-                        ),
-                        error,
-                    )
-                    return _furthest(done)
-            else:
-                return _furthest(caches)
-            await anyio.sleep(backoff.next(loop_time()))
-    raise StaleCacheError(
-        informer=informer.name,
-        wanted="everything that the server has",
-        position=informer.observed_resource_version,
-        waited_seconds=timeout_seconds,
-        state=informer.state.value,
-        reason=last_error,
-    )
+    while True:
+        before = len(done)
+        caches = core_of(informer).caches.all
+        try:
+            await _catch_up_all(
+                [one for one in caches if one not in done], done, list_timeout_seconds
+            )
+        except (InternalError, LifecycleError):
+            raise
+        except InformerError as error:
+            if len(done) > before:
+                failing_since = loop_time()
+            elif failing_since is None:
+                waited = error.waited_seconds if isinstance(error, RequestTimeoutError) else 0
+                failing_since = loop_time() - waited
+            if loop_time() - failing_since >= list_timeout_seconds:
+                if not done:
+                    raise
+                _log.error(
+                    "%s: whether it holds what earlier leaders wrote in %s is not known, since"
+                    " the lists there bring nothing; other namespaces do not wait for that: %s",
+                    informer.name,
+                    ", ".join(sorted(one.scope.namespace or "" for one in {*caches} - done)),
+                    error,
+                )
+                return _furthest(done)
+        else:
+            return _furthest(caches)
+        await anyio.sleep(backoff.next(loop_time()))
 
 
 async def _reaches(informer: SharedInformer[Any], resource_version: str) -> bool:
@@ -224,7 +171,6 @@ def _furthest(caches: Iterable[NamespaceCache[Any]]) -> str:
 async def _catch_up_all(
     caches: Iterable[NamespaceCache[Any]],
     done: set[NamespaceCache[Any]],
-    patience: _Patience,
     list_timeout_seconds: float,
 ) -> None:
     """Wait for the caches of several namespaces, as many at a time as may list; note each.
@@ -242,7 +188,7 @@ async def _catch_up_all(
     async def one(cache: NamespaceCache[Any]) -> None:
         """Wait for one."""
         try:
-            await _catch_up(cache, patience, list_timeout_seconds)
+            await _catch_up(cache, list_timeout_seconds)
         except ForbiddenError as error:
             forbidden[cache] = error
         except InformerError as error:
@@ -251,7 +197,6 @@ async def _catch_up_all(
                 group.cancel_scope.cancel()  # each of many that wait for it would take as long
         else:
             done.add(cache)
-            patience.renew()
 
     async with anyio.create_task_group() as group:
         for cache in caches:
@@ -263,9 +208,7 @@ async def _catch_up_all(
     done.update(forbidden)
 
 
-async def _catch_up(
-    cache: NamespaceCache[Any], patience: _Patience, list_timeout_seconds: float
-) -> None:
+async def _catch_up(cache: NamespaceCache[Any], list_timeout_seconds: float) -> None:
     """Wait until the cache of one namespace holds what the server has now.
 
     Raises:
@@ -274,28 +217,26 @@ async def _catch_up(
     """
     reflector = cache.reflector
     is_ordered = reflector.version_order is VersionOrder.GLOBAL
-    if is_ordered and await _reaches_list(cache, patience, list_timeout_seconds):
+    if is_ordered and await _reaches_list(cache, list_timeout_seconds):
         return
-    lists = _Lists(patience, list_timeout_seconds)
+    lists = _Lists(list_timeout_seconds)
     with lists.reading(reflector):
         await _load_again(reflector, lists)
 
 
-async def _reaches_list(
-    cache: NamespaceCache[Any], patience: _Patience, list_timeout_seconds: float
-) -> bool:
+async def _reaches_list(cache: NamespaceCache[Any], list_timeout_seconds: float) -> bool:
     """List the identities of all objects, and wait until the cache has reached each.
 
     Returns:
         Whether it has: not if its pages are not a list, or an item has no name, which the cache
-        knows how to load; and not if the watch is past an object that the cache lacks, since its
-        event was lost, or it cannot be read and was skipped.
+        knows how to load; not if the watch is past an object that the cache lacks, since its event
+        was lost, or it cannot be read and was skipped; and not if the watch is late.
 
     Raises:
         RequestTimeoutError: the list has brought nothing for so long.
         InformerError: the server refused, or could not be reached.
     """
-    found, lists = _Outstanding(cache), _Lists(patience, list_timeout_seconds)
+    found, lists = _Outstanding(cache), _Lists(list_timeout_seconds)
 
     def take(key: str, uid: str, resource_version: str) -> None:
         """Keep one identity."""
@@ -307,9 +248,11 @@ async def _reaches_list(
             found.begin(await cache.auditor.read_identities(take, lists.set_in_line))
     except (ProtocolError, InvalidObjectError, ResourceExpiredError):
         return False
-    due_since: float | None = None
+    began_at, due_since = loop_time(), None
     while found.is_left():
         now = loop_time()
+        if now - began_at >= _LATE_SECONDS:
+            return False
         due_since = (now if due_since is None else due_since) if found.is_due else None
         if due_since is not None and now - due_since >= _SKIPPED_SECONDS:
             return False
