@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
-# How long the caches may take, at the beginning of a term, to reach what earlier leaders wrote. A
-# leader that does not begin is worse than one of another replica, whose caches may be further.
-_LIST_SECONDS: Final = 10.0  # a server that starts again answers lists within it
+# How long lists may bring nothing at a term's beginning, until functions that do not need them are
+# called: a server that starts again answers them within it.
+_LIST_SECONDS: Final = 10.0
 _JOIN_LIST_SECONDS: Final = 45.0  # nothing else waits for these lists
 _LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
 _JOIN_AGAIN_SECONDS: Final = 10.0
