@@ -663,7 +663,7 @@ class CacheSyncTimeoutError(InformerError, TimeoutError):
         self.pending: tuple[str, ...] = tuple(pending)
         super().__init__(
             f"not synced after {waited_seconds:.1f} s: {'; '.join(self.pending)}. Every"
-            " informer whose state is not failed continues to retry"
+            " informer whose state is not failed retries until it is closed"
         )
 
 

@@ -269,7 +269,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         TimeoutError,
         (
             "not synced after 30.0 s: pods: 403; nodes: 401. Every informer whose state"
-            " is not failed continues to retry"
+            " is not failed retries until it is closed"
         ),
     ),
     (

@@ -65,7 +65,7 @@ async def test_the_error_names_the_problem_of_each_informer(apiserver: APIServer
     )
     assert str(error) == (
         f"not synced after {error.waited_seconds:.1f} s: {forbidden}; {hanging}. Every informer"
-        " whose state is not failed continues to retry"
+        " whose state is not failed retries until it is closed"
     )
     assert error.waited_seconds >= 0.3
     assert isinstance(error, TimeoutError)
