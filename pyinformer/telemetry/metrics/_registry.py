@@ -103,6 +103,10 @@ class _Cell(Protocol):
 
     def read(self) -> float | HistogramValue: ...
 
+
+class _Total(_Cell, Protocol):
+    """The value of a counter or of a histogram."""
+
     def merge(self, other: Self) -> None:
         """Add what another one has counted."""
         ...
@@ -149,9 +153,6 @@ class _GaugeCell:
 
     def read(self) -> float:
         return self._value
-
-    def merge(self, other: Self) -> None:
-        self._value = other._value
 
 
 @final
@@ -218,7 +219,7 @@ class _SeriesTable(Generic[_V]):
         if at >= 0 and self._priorities[_without(key, at)] >= MOST_PRIORITIES:
             key = (*key[:at], OTHER, *key[at + 1 :])
         if key not in self.values and len(self.values) >= self.most:
-            return (OTHER,) * len(key)
+            return _other(key)
         return key
 
     @property
@@ -249,6 +250,11 @@ def _values_of(names: tuple[str, ...]) -> Callable[[Mapping[str, str]], _Key]:
     if len(names) > 1:
         return itemgetter(*names)
     return lambda labels: tuple([labels[name] for name in names])
+
+
+def _other(key: _Key) -> _Key:
+    """Return the key of the series into which one is folded."""
+    return (OTHER,) * len(key)
 
 
 def _without(key: _Key, at: int) -> _Key:
@@ -385,7 +391,7 @@ class _Tables:
             cell = family.cells.values.get(key)
             if cell is None:
                 cell = self._new_cell(family, key)
-            elif not cell.holders and set(key) != {OTHER}:
+            elif not cell.holders and key != _other(key):
                 family.ended -= 1
             cell.holders += 1
             held[mine] = cell
@@ -439,14 +445,14 @@ class _Tables:
     def _end_cell(self, family: _Family, key: _Key, cell: _Cell) -> None:
         """Remove a series, or keep its total; of too many, the sum of the further ones."""
         if self._keeps_totals and family.spec.type != "gauge":
-            other = (OTHER,) * len(key)
+            other = _other(key)
             if key == other:
                 return
             if family.ended < MOST_SERIES:
                 family.ended += 1
                 return
             kept = family.cells.values.get(other) or self._new_cell(family, other)
-            kept.merge(cell)
+            cast("_Total", kept).merge(cast("_Total", cell))
         family.cells.remove(key)
 
     def _add_totals(
