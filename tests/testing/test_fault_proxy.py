@@ -159,6 +159,15 @@ def test_refused_connections_are_reset_until_they_are_accepted(proxy: FaultProxy
     assert (proxy.connections, proxy.passed) == (3, 2)
 
 
+def test_connections_that_are_being_opened_are_refused_too(proxy: FaultProxy) -> None:
+    with contextlib.ExitStack() as clients:
+        for _ in range(100):
+            clients.enter_context(socket.create_connection(("127.0.0.1", proxy.port), timeout=100))
+        proxy.refuse()
+        assert poll(lambda: proxy.connections == 100, timeout_seconds=100)
+        assert poll(lambda: proxy.open == 0, timeout_seconds=5)
+
+
 @pytest.mark.parametrize("new", [True, False])
 def test_a_stall_holds_answers_and_passes_requests(proxy: FaultProxy, new: bool) -> None:
     with connected(proxy) as client:

@@ -736,7 +736,7 @@ class Reflector(Generic[V]):
         self._guard.counts.add("lineage_proofs", proof.verdict.name.lower())
         if proof.verdict is HistoryVerdict.BROKEN:  # the lineage has notified its members
             machine.distrust_reason = f"the server's history is another: {proof.reason}"
-        elif proof.verdict is not HistoryVerdict.INTACT:
+        elif proof.reason:
             self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
         return steps.Proved(proof.verdict, await self._lists_work(proof.verdict))
 

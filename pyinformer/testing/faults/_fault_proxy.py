@@ -453,6 +453,9 @@ class FaultProxy:
         target = None
         try:
             target = None if self._refuses else await self._reach_a_server()
+            if target is not None and self._refuses:  # since the server was called
+                target[1].close()
+                target = None
         finally:
             if target is None:
                 cut_transport(writer.transport, reset=True)

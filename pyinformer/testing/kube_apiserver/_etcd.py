@@ -163,7 +163,8 @@ class Etcd:
         try:
             if not poll(lambda: _is_serving(program, self.port), timeout_seconds=_SETTLE_SECONDS):
                 raise KubeAPIServerError("saved data cannot be used", program.last_lines())
-            program.terminate()
+            # It answers before it handles SIGTERM, which would end it with the database unwritten.
+            self._call("maintenance/defragment", {})
         finally:
             program.kill()
         return whole

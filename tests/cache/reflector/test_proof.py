@@ -6,6 +6,7 @@ restored.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,17 @@ from pyinformer.cache.reflector import read_live
 from pyinformer.cache.reflector.lineage import HistorySample, HistoryVerdict
 from pyinformer.cache.reflector.lineage._proof import Proof, prove
 from pyinformer.client.transport import ClusterConfig, Connection, ListWatch
-from pyinformer.errors import TransportError
+from pyinformer.errors import APIStatusError, TransportError
 from pyinformer.objects import GroupVersionResource
 from pyinformer.testing import APIServer, Fault
 from tests.cache.reflector.running import put
+from tests.cache.reflector.scripted import ScriptedBody, ScriptedConnection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from pyinformer.client.transport import Body, ConnectionProtocol
+    from tests.cache.reflector.scripted import Pieces
 
 FAR_AHEAD = "999999"
 
@@ -30,7 +35,7 @@ class Member:
     """A reflector, as far as a proof needs one."""
 
     def __init__(
-        self, connection: Connection, position: str, seen: Sequence[HistorySample] = ()
+        self, connection: ConnectionProtocol, position: str, seen: Sequence[HistorySample] = ()
     ) -> None:
         self.list_watch = ListWatch(connection, GroupVersionResource.of("v1", "pods"))
         self.position = position
@@ -163,6 +168,46 @@ async def test_a_server_that_ignores_field_selectors_proves_nothing(server: APIS
     ]
     proof = await proof_of(server, at, *seen)
     assert (proof.verdict, proof.samples) == (HistoryVerdict.INTACT, 2)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_an_overloaded_server_that_does_not_answer_for_a_sample_is_asked_again(
+    server: APIServer, status: int
+) -> None:
+    """A kube-apiserver that fills its caches has answered the probe, and then refuses with 429."""
+    at = server.resource_version
+    server.faults.add(Fault(match=lambda one: "metadata.name" in str(one.query), status=status))
+
+    with pytest.raises(APIStatusError) as refused:
+        await proof_of(server, at, HistorySample("default/a", "other", at, at, existed=True))
+
+    assert refused.value.status == status
+
+
+class AnswersOnce(ScriptedConnection):
+    """Answers the first list, at version 7, and no other."""
+
+    has_answered = False
+
+    @asynccontextmanager
+    async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+        """Answer a list."""
+        if self.has_answered:
+            await asyncio.Event().wait()
+        self.has_answered = True
+        yield ScriptedBody(self._list())
+
+    async def _list(self) -> Pieces:
+        yield b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}'
+
+
+@pytest.mark.virtual_time
+async def test_silence_instead_of_a_sample_leaves_the_history_undecided() -> None:
+    sample = HistorySample("default/a", "other", "7", "7", existed=True)
+
+    proof = await prove([Member(AnswersOnce(), "7", [sample])])
+
+    assert (proof.verdict, proof.is_unanswered) == (HistoryVerdict.UNDECIDED, True)
 
 
 @pytest.mark.parametrize(

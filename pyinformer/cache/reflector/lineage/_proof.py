@@ -269,7 +269,7 @@ async def _check_samples(members: Sequence[HistoryMember]) -> Proof:
         for member in members
         for sample in await member.history_samples()
     ]
-    checked = 0
+    checked, unanswered = 0, ""
     for existed in (True, False):
         kind = [one for one in samples if one[0].existed is existed]
         if not kind:
@@ -278,11 +278,17 @@ async def _check_samples(members: Sequence[HistoryMember]) -> Proof:
         checked += 1
         try:
             reason = await _contradiction(sample, list_watch)
-        except (APIStatusError, ProtocolError, RequestTimeoutError):
-            continue  # it proves nothing: that version may be forgotten
+        except (APIStatusError, ProtocolError) as error:
+            if isinstance(error, APIStatusError) and error.status in _NOT_NOW:
+                raise
+            unanswered = f"a sample proves nothing: {error}"  # that version may be forgotten
+            continue
+        except RequestTimeoutError as error:
+            late = f"the server does not answer for a sample: {error}"
+            return Proof(HistoryVerdict.UNDECIDED, late, checked, is_unanswered=True)
         if reason:
             return Proof(HistoryVerdict.BROKEN, reason, checked)
-    return Proof(HistoryVerdict.INTACT, "", checked)
+    return Proof(HistoryVerdict.INTACT, unanswered, checked)
 
 
 async def _contradiction(sample: HistorySample, list_watch: ListWatch) -> str:
