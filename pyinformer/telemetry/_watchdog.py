@@ -1,10 +1,10 @@
 """A thread that detects a blocked event loop.
 
-It checks the loop a few times a second, and pings a loop that does not wait for its sockets. A ping
-would wake a waiting loop, which costs an idle program more than all else. If the loop does not
-answer for a second, the thread logs the task that is running (a handler's task has the handler's
-name) and the innermost frames of the loop's thread: files, lines and functions, never values. It
-logs again when the loop continues.
+It sleeps until a step of the loop has lasted for a second: a timer of the kernel wakes it. If there
+are no steps to see, it looks at the loop from time to time, less often while the loop does nothing,
+and pings it if it does not wait for its sockets. It logs the task that is running (a handler's task
+has the handler's name) and the innermost frames of the loop's thread: files, lines and functions,
+never values. It logs again when the loop continues.
 """
 
 from __future__ import annotations
@@ -13,25 +13,32 @@ import asyncio
 import logging
 import selectors
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from types import CodeType
+from typing import Final, final
 from weakref import WeakKeyDictionary
 
 from pyinformer._printable import printable
 from pyinformer._runtime.clock import monotonic
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.thread_frames import frame_of
+from pyinformer.telemetry._step_timer import StepTimer
 from pyinformer.telemetry.metrics import NO_METRICS, Metrics, fenced
 
 _log = get_logger(__name__)
 
-_FRAMES = 4  # the blocking call and its callers
-_SELECT = selectors.DefaultSelector.select.__code__
-_RUN_ONCE = asyncio.BaseEventLoop._run_once.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - no public name says that a loop waits
+_FRAMES: Final = 4  # the blocking call and its callers
+_QUIET_SECONDS: Final = 4.0  # between two looks at a loop that does nothing
+_QUIET_SHARE: Final = 0.001  # of the time, in which such a loop at most runs
+_SELECT: Final = selectors.DefaultSelector.select.__code__
+_RUN_ONCE: Final = asyncio.BaseEventLoop._run_once.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - no public name says that a loop waits
 
-_reporters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Watchdog]] = WeakKeyDictionary()
-"""For each loop the watchdog that reports to the log, and to each metrics system, by its id: a loop
-may have several watchdogs, and a block is reported once."""
+_threads: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _WatchingThread]] = (
+    WeakKeyDictionary()
+)
+"""For each loop the thread that watches it, by the limit: a loop may have several watchdogs."""
 
 
 @final
@@ -60,12 +67,13 @@ class WatchdogStatistics:
 
 @final
 class Watchdog:
-    """Watches one loop from a separate thread. Constructing it starts nothing.
+    """Watches one loop from a separate thread, which it shares. Constructing it starts nothing.
 
     Args:
-        limit_seconds: how long the loop may take to answer; after about a second liveness probes
+        limit_seconds: how long a step of the loop may take; after about a second liveness probes
             and lease renewals are affected. client-go has no such check.
-        ping_seconds: the interval at which it checks the loop.
+        ping_seconds: the interval at which it looks at a blocked loop, and at one whose steps it
+            cannot see.
         metrics: where blocks are counted, while it watches.
     """
 
@@ -78,16 +86,14 @@ class Watchdog:
     ) -> None:
         self._limit_seconds = limit_seconds
         self._ping_seconds = ping_seconds
-        self._stopping = threading.Event()
-        self._answered = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_thread = 0
+        self._thread: _WatchingThread | None = None
+        self._has_started = False
         self._blocked = 0
         self._longest_seconds = 0.0
         self._last_culprit: str | None = None
         self._blocked_since: float | None = None
-        self._metrics = metrics
+        self.metrics: Metrics = metrics
+        """Where blocks are counted."""
         self._measure(NO_METRICS)
 
     def _measure(self, metrics: Metrics) -> None:
@@ -97,23 +103,26 @@ class Watchdog:
 
     def start_nowait(self) -> None:
         """Begin to watch the running loop. A second call does nothing."""
-        if self._thread is None:
-            self._loop = asyncio.get_running_loop()
-            self._loop_thread = threading.get_ident()
-            self._measure(self._metrics)
-            self._thread = threading.Thread(
-                target=self._watch, args=(self._loop,), name="pyinformer watchdog", daemon=True
-            )
-            self._thread.start()
+        if self._has_started:
+            return
+        self._has_started = True
+        self._measure(self.metrics)
+        loop = asyncio.get_running_loop()
+        of_loop = _threads.setdefault(loop, {})
+        thread = of_loop.get(self._limit_seconds)
+        if thread is None or thread.has_ended:
+            thread = _WatchingThread(loop, self._limit_seconds, self._ping_seconds)
+            of_loop[self._limit_seconds] = thread
+        self._thread = thread
+        thread.join_nowait(self)
 
     def stop_nowait(self) -> None:
-        """Stop watching and join the thread, which ends at once. A second call does nothing."""
-        thread = self._thread
+        """Stop watching; with its last watchdog the thread ends. A second call does nothing."""
+        thread, self._thread = self._thread, None
         if thread is not None:
-            self._stopping.set()
-            self._answered.set()
-            thread.join()
-            self._report_no_longer()
+            thread.leave_nowait(self)
+            self._blocked_since = None
+            self._scope.close()
 
     def statistics(self) -> WatchdogStatistics:
         """Return how often and how long the loop was blocked. Safe from any thread."""
@@ -125,48 +134,130 @@ class Watchdog:
             blocked_seconds=0.0 if since is None else monotonic() - since,
         )
 
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        while not self._stopping.wait(self._ping_seconds):
-            if self._is_waiting() and not loop.is_closed():
-                continue
-            self._answered.clear()
-            pinged_at = monotonic()
-            try:
-                loop.call_soon_threadsafe(self._answered.set)
-            except RuntimeError:  # the loop is closed
-                return
-            if self._stopping.is_set():  # stop_nowait() may have set _answered before the clear()
-                return
-            if not self._answered.wait(self._limit_seconds):
-                self._blocked_since = pinged_at
-                self._report(loop, pinged_at)
-                self._blocked_since = None
+    def on_blocked(self, began_at: float, culprit: str, *, counts: bool) -> None:
+        """Record that the loop is blocked; called by the thread.
 
-    def _is_waiting(self) -> bool:
-        """Return whether the loop waits for its sockets; False for loops that are not asyncio's."""
-        frame = frame_of(self._loop_thread)
-        if frame is None or frame.f_code is not _SELECT or frame.f_back is None:
-            return False
-        return frame.f_back.f_code is _RUN_ONCE
-
-    def _reports_to(self, loop: asyncio.AbstractEventLoop, sink: object) -> bool:
-        """Return whether this is the watchdog that reports the blocks of a loop to a sink."""
-        return _reporters.setdefault(loop, {}).setdefault(id(sink), self) is self
-
-    def _report_no_longer(self) -> None:
-        known = {} if self._loop is None else _reporters.get(self._loop, {})
-        for sink in [sink for sink, watchdog in known.items() if watchdog is self]:
-            del known[sink]
-        self._scope.close()
-
-    def _report(self, loop: asyncio.AbstractEventLoop, pinged_at: float) -> None:
-        culprit = _running_task(loop)
+        Args:
+            began_at: since when.
+            culprit: the task that is running.
+            counts: whether this is the watchdog whose metrics count it.
+        """
         self._blocked += 1
         self._last_culprit = culprit
-        level = logging.WARNING if self._reports_to(loop, _log) else logging.DEBUG
-        counts = self._reports_to(loop, self._metrics)
+        self._blocked_since = began_at
         if counts:
             self._blocks.inc()
+
+    def on_blocked_still(self, seconds: float) -> None:
+        """Record for how long the current block has lasted."""
+        self._longest_seconds = max(self._longest_seconds, seconds)
+
+    def on_continued(self, seconds: float, *, counts: bool) -> None:
+        """Record that the block has ended after so many seconds."""
+        self.on_blocked_still(seconds)
+        self._blocked_since = None
+        if counts:
+            self._seconds.inc(seconds)
+
+
+@final
+class _WatchingThread:
+    """The thread that watches one loop, for all watchdogs with the same limit."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limit_seconds: float, ping_seconds: float
+    ) -> None:
+        self.has_ended: bool = False
+        """Whether the loop was closed, or the last watchdog has left."""
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._limit_seconds = limit_seconds
+        self._ping_seconds = ping_seconds
+        self._watchdogs: tuple[Watchdog, ...] = ()
+        self._stopping = threading.Event()
+        self._answered = threading.Event()
+        self._timer = _step_timer(loop, limit_seconds)
+        self._base = _base_of_tasks() if self._timer is None else None
+        watch = self._look if self._timer is None else self._wait
+        self._thread = threading.Thread(target=watch, name="pyinformer watchdog", daemon=True)
+
+    def join_nowait(self, watchdog: Watchdog) -> None:
+        """Report to a watchdog from now on."""
+        is_first = not self._watchdogs
+        self._watchdogs = (*self._watchdogs, watchdog)
+        if is_first:
+            self._thread.start()
+
+    def leave_nowait(self, watchdog: Watchdog) -> None:
+        """Report no longer; with the last watchdog the thread ends, and is joined."""
+        self._watchdogs = tuple(one for one in self._watchdogs if one is not watchdog)
+        if self._watchdogs:
+            return
+        self.has_ended = True
+        self._stopping.set()
+        self._answered.set()
+        if self._timer is not None:
+            self._timer.end()
+        self._thread.join()
+        if self._timer is not None:
+            self._timer.release()
+
+    def _wait(self) -> None:
+        """Report each step that lasts."""
+        timer = self._timer
+        while timer is not None and (began_at := timer.until_long_step()) is not None:
+            if self._loop.is_running() and self._ping():
+                self._report(began_at)
+            timer.set_again(self._limit_seconds)
+        self.has_ended = True
+
+    def _look(self) -> None:
+        """Look at the loop from time to time, and report it if a ping is not answered in time."""
+        period_seconds, cpu_seconds = self._ping_seconds, _cpu_clock(self._loop_thread)
+        used_seconds = cpu_seconds()
+        while not self._stopping.wait(period_seconds):
+            before, used_seconds = used_seconds, cpu_seconds()
+            if self._is_waiting() and not self._loop.is_closed():
+                is_quiet = used_seconds - before < period_seconds * _QUIET_SHARE
+                longer_seconds = min(2 * period_seconds, max(_QUIET_SECONDS, self._ping_seconds))
+                period_seconds = longer_seconds if is_quiet else self._ping_seconds
+                continue
+            period_seconds = self._ping_seconds
+            began_at = monotonic()
+            if not self._ping():
+                break
+            if not self._answered.wait(self._limit_seconds):
+                self._report(began_at)
+        self.has_ended = True
+
+    def _ping(self) -> bool:
+        """Have the loop answer when its current step ends; return whether anything is watched."""
+        self._answered.clear()
+        try:
+            self._loop.call_soon_threadsafe(self._answered.set)
+        except RuntimeError:  # the loop is closed
+            return False
+        return not self._stopping.is_set()  # the event may have been set before the clear()
+
+    def _is_waiting(self) -> bool:
+        """Return whether the loop waits for its sockets; False for loops that do not show it."""
+        frame = frame_of(self._loop_thread)
+        if frame is None:
+            return False
+        if self._base is not None:
+            return self._base == (frame.f_code, frame.f_lasti)
+        return (
+            frame.f_code is _SELECT
+            and frame.f_back is not None
+            and frame.f_back.f_code is _RUN_ONCE
+        )
+
+    def _report(self, began_at: float) -> None:
+        culprit, watchdogs = _running_task(self._loop), self._watchdogs
+        counting = {id(one.metrics): one for one in reversed(watchdogs)}.values()
+        level = logging.WARNING if self._speaks() else logging.DEBUG
+        for one in watchdogs:
+            one.on_blocked(began_at, culprit, counts=one in counting)
         _log.log(
             level,
             "the event loop has been blocked for %.1f s by %s, at %s; nothing else runs meanwhile."
@@ -177,16 +268,22 @@ class Watchdog:
             self._place(),
         )
         while not self._answered.wait(self._ping_seconds):
-            self._longest_seconds = max(self._longest_seconds, monotonic() - pinged_at)
-            if loop.is_closed():
+            for one in watchdogs:
+                one.on_blocked_still(monotonic() - began_at)
+            if self._loop.is_closed():
                 return
-        if not self._stopping.is_set():
-            blocked_seconds = monotonic() - pinged_at
-            self._longest_seconds = max(self._longest_seconds, blocked_seconds)
-            if counts:
-                self._seconds.inc(blocked_seconds)
-            text = "the event loop continues after it was blocked for %.1f s by %s"
-            _log.log(level, text, blocked_seconds, culprit)
+        if self._stopping.is_set():
+            return
+        blocked_seconds = monotonic() - began_at
+        for one in watchdogs:
+            one.on_continued(blocked_seconds, counts=one in counting)
+        text = "the event loop continues after it was blocked for %.1f s by %s"
+        _log.log(level, text, blocked_seconds, culprit)
+
+    def _speaks(self) -> bool:
+        """Return whether this thread logs: of several for a loop, that with the least limit."""
+        limits = [one._limit_seconds for one in _threads[self._loop].values() if not one.has_ended]  # noqa: SLF001 - of this class
+        return self._limit_seconds <= min(limits, default=self._limit_seconds)
 
     def _place(self) -> str:
         """Return the innermost frames of the loop's thread, the innermost first."""
@@ -197,6 +294,38 @@ class Watchdog:
             places.append(f"{code.co_filename}:{frame.f_lineno} {code.co_name}")
             frame = frame.f_back
         return " < ".join(places) or "an unknown place"
+
+
+def _step_timer(loop: asyncio.AbstractEventLoop, limit_seconds: float) -> StepTimer | None:
+    """Return a timer for the steps of a loop, or None if they cannot be seen."""
+    selector = getattr(loop, "_selector", None)
+    if not isinstance(selector, selectors.BaseSelector):
+        return None
+    try:
+        return StepTimer(selector, limit_seconds)
+    except (OSError, AttributeError, ImportError):
+        return None
+
+
+def _base_of_tasks() -> tuple[CodeType, int] | None:
+    """Return where the loop's thread is while a loop of C code, such as uvloop, runs no task.
+
+    None for asyncio's own loop, and outside of a task.
+    """
+    task = asyncio.current_task()
+    frame = getattr(None if task is None else task.get_coro(), "cr_frame", None)
+    base = None if frame is None else frame.f_back
+    if base is None or base.f_code.co_filename == asyncio.events.__file__:
+        return None
+    return base.f_code, base.f_lasti
+
+
+def _cpu_clock(thread: int) -> Callable[[], float]:
+    """Return what reads the CPU time of a thread; without such clocks it is always busy."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return monotonic
+    clock = time.pthread_getcpuclockid(thread)
+    return lambda: time.clock_gettime(clock)
 
 
 def _running_task(loop: asyncio.AbstractEventLoop) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import selectors
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
+import uvloop
 
 from pyinformer._runtime.tasks import UserTasks
 from pyinformer.cache.informer import Handler
@@ -19,10 +23,13 @@ from pyinformer.telemetry import Watchdog, WatchdogStatistics
 from pyinformer.telemetry.metrics import NO_METRICS, MetricsRegistry
 from tests.pods import make
 from tests.telemetry.metrics.reading import collected
-from tests.waiting import until
+from tests.waiting import pause, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+
+
+T = TypeVar("T")
 
 
 class Reports(logging.Handler):
@@ -81,6 +88,26 @@ class Pings:
 def threads() -> list[threading.Thread]:
     """Return the threads of watchdogs."""
     return [each for each in threading.enumerate() if each.name == "pyinformer watchdog"]
+
+
+class Hidden:
+    """A selector that shows a loop's steps to no watchdog."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._selector, name)
+
+
+def run_without_steps(main: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Run a coroutine on a loop whose steps cannot be seen."""
+
+    def loop() -> asyncio.AbstractEventLoop:
+        return asyncio.SelectorEventLoop(cast("selectors.BaseSelector", Hidden()))
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(main())
 
 
 async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) -> None:
@@ -160,63 +187,98 @@ async def test_a_responsive_loop_is_not_reported(
     reports: Reports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pings = Pings(monkeypatch)
-    watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.01)
+    watchdog = Watchdog(limit_seconds=100.0)
     watchdog.start_nowait()
     watchdog.start_nowait()
     assert len(threads()) == 1
 
-    while not pings.answered:  # an Event would let the loop wait
-        sum(range(500_000))
+    for _ in range(100):
+        sum(range(50_000))
         await asyncio.sleep(0)
     watchdog.stop_nowait()
     watchdog.stop_nowait()
 
-    assert reports.records == []
+    assert (reports.records, pings.asked) == ([], 0)
     assert watchdog.statistics().blocked == 0
 
 
-class Looks(threading.Event):
-    """The event that stops a watchdog, which waits for it before each look at the loop."""
+def test_so_is_one_whose_steps_cannot_be_seen(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        pings = Pings(monkeypatch)
+        watchdog = Watchdog(limit_seconds=100.0, ping_seconds=0.01)
+        watchdog.start_nowait()
+        while not pings.answered:  # an Event would let the loop wait
+            sum(range(500_000))
+            await asyncio.sleep(0)
+        watchdog.stop_nowait()
+        assert reports.records == []
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, enough: Callable[[], None]) -> None:
-        super().__init__()
-        self._loop = loop
-        self._enough = enough
-        self._without_ping = 0
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Report the hundredth look in a row that did not ping the loop."""
-        self._without_ping += 1
-        if self._without_ping == 100:
-            self._loop.call_soon_threadsafe(self._enough)
-        return super().wait(timeout)
-
-    def pinged(self) -> None:
-        """Begin to count again."""
-        self._without_ping = 0
+    run_without_steps(main)
 
 
-class Answer(threading.Event):
-    """The event of a loop's answer, which is cleared before each ping."""
-
-    def __init__(self, pinged: Callable[[], None]) -> None:
-        super().__init__()
-        self._pinged = pinged
-
-    def clear(self) -> None:
-        """Report the ping."""
-        self._pinged()
-        super().clear()
+def wakes(thread: threading.Thread) -> int:
+    """Return how often a thread has waited: each wait ended with a wake."""
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text(encoding="ascii")
+    return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
 
-async def test_a_loop_that_waits_for_its_sockets_is_not_pinged() -> None:
-    watchdog, enough = Watchdog(limit_seconds=3600.0, ping_seconds=0.001), asyncio.Event()
-    looks = Looks(asyncio.get_running_loop(), enough.set)
-    watchdog._stopping = looks
-    watchdog._answered = Answer(looks.pinged)
+async def wakes_meanwhile(during: Callable[[], Awaitable[object]]) -> int:
+    """Return how often the thread of an impatient watchdog was woken."""
+    watchdog = Watchdog(limit_seconds=0.3, ping_seconds=0.001)
     watchdog.start_nowait()
-    await asyncio.wait_for(enough.wait(), 60)
-    watchdog.stop_nowait()
+    try:
+        await pause(0.6)  # for the step in which it was started
+        (thread,) = threads()
+        before = wakes(thread)
+        await during()
+        return wakes(thread) - before
+    finally:
+        watchdog.stop_nowait()
+
+
+async def test_a_loop_at_rest_never_wakes_the_thread() -> None:
+    async def lone_steps() -> None:
+        for _ in range(3):
+            await pause(0.5)
+
+    assert await wakes_meanwhile(lone_steps) <= 1
+
+
+def test_a_quiet_loop_whose_steps_cannot_be_seen_is_looked_at_ever_less_often() -> None:
+    async def main() -> int:
+        return await wakes_meanwhile(partial(pause, 1.0))
+
+    assert run_without_steps(main) <= 12  # 1 ms, 2 ms, 4 ms and so on
+    assert uvloop.run(main()) <= 12
+
+
+def test_a_block_of_uvloop_is_named(reports: Reports) -> None:
+    async def main() -> None:
+        watchdog = impatient()
+        watchdog.start_nowait()
+        await pause(0.1)  # it waits, and is seen to wait
+        reports.wait_for(1)
+        watchdog.stop_nowait()
+
+    uvloop.run(main())
+    assert "test_watchdog.py:" in reports.records[0].getMessage()
+
+
+async def test_the_selector_is_as_before_when_the_last_watchdog_has_stopped() -> None:
+    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+    before = dict(vars(selector))
+    watchdogs = [impatient(), impatient(), Watchdog()]
+    for watchdog in watchdogs:
+        watchdog.start_nowait()
+    replaced = vars(selector).keys() - before.keys()
+    for watchdog in watchdogs:
+        watchdog.stop_nowait()
+    await asyncio.sleep(0)
+
+    assert replaced <= {"select", "close"}
+    assert vars(selector).keys() == before.keys()
 
 
 async def test_constructing_starts_no_thread() -> None:
@@ -237,18 +299,22 @@ async def test_stopping_joins_the_thread_at_once_between_checks() -> None:
     assert threads() == []
 
 
-async def test_stopping_joins_the_thread_at_once_while_it_waits_for_an_answer(
+def test_stopping_joins_the_thread_at_once_while_it_waits_for_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pings = Pings(monkeypatch)
-    watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.0)
-    watchdog.start_nowait()
-    while not pings.asked:
-        pass
+    async def main() -> None:
+        pings = Pings(monkeypatch)
+        watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.0)
+        watchdog.start_nowait()
+        while not pings.asked:
+            pass
 
-    watchdog.stop_nowait()
+        watchdog.stop_nowait()
 
-    assert watchdog.statistics().blocked == 0
+        assert threads() == []
+        assert watchdog.statistics().blocked == 0
+
+    run_without_steps(main)
 
 
 def test_a_closed_loop_ends_the_thread() -> None:
@@ -259,10 +325,13 @@ def test_a_closed_loop_ends_the_thread() -> None:
         started.extend(threads())
 
     asyncio.run(main())
+    watchdog = impatient()
+    run_without_steps(main)
 
-    (thread,) = started
-    thread.join(100.0)
-    assert not thread.is_alive()
+    assert len(started) == 2
+    for thread in started:
+        thread.join(100.0)
+        assert not thread.is_alive()
 
 
 def blocks(registry: MetricsRegistry) -> dict[str, float]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 from msgspec import Struct
 
-from pyinformer._runtime.tasks import loop_time
+from pyinformer._runtime.tasks import loop_time, together
 from pyinformer.cache.reflector._age_proof import reaches
 from pyinformer.client.transport import (
     ADDED,
@@ -189,7 +189,7 @@ async def until_doubtful(
     while True:
         left_seconds = stream.progressed_at + silence.check_seconds - now()
         if left_seconds > _SOON_SECONDS:
-            await anyio.sleep(left_seconds)
+            await anyio.sleep(together(now(), left_seconds))
             continue
         finding = silence.latest(now())
         if finding is not SilenceFinding.NOTHING:
@@ -198,7 +198,7 @@ async def until_doubtful(
         was_busy = events > checked_events
         seconds = silence.seconds_until_check(now(), was_busy=was_busy)
         if seconds > _SOON_SECONDS:
-            await silence.wait(seconds)
+            await silence.wait(together(now(), seconds))
             continue
         checked_events = events
         silence.begin_check(now())

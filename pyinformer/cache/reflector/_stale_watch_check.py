@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import loop_time
+from pyinformer._runtime.tasks import loop_time, together
 from pyinformer.cache.reflector._age_proof import DOUBT_SECONDS, reaches
 from pyinformer.cache.reflector._silent_watch_probe import Look, SilenceFinding, look_at
 from pyinformer.cache.reflector.lineage import SelectorIgnoredError
@@ -193,7 +193,7 @@ class StaleWatchCheck:
     async def _until_due(self) -> None:
         while (seconds := self._seconds_until_due()) > _SOON_SECONDS:
             self._wanted = anyio.Event()
-            with anyio.move_on_after(seconds):
+            with anyio.move_on_after(together(self._now(), seconds)):
                 await self._wanted.wait()
 
     def _seconds_until_due(self) -> float:
