@@ -148,7 +148,7 @@ def _misses_figures(record: Record) -> bool:
     """Name on standard error the rows that have no figure, and return whether there are any."""
     rows = [row for section in record.sections for row in section.rows]
     if sys.platform != "linux":
-        from_proc = ("memory", "of the kube-apiserver")
+        from_proc = ("memory", "of the kube-apiserver", "per lone event")
         rows = [row for row in rows if not any(words in row.measures for words in from_proc)]
     missing = [row for row in rows if None in {row.median, row.min, row.max}]
     for row in missing:

@@ -26,7 +26,7 @@ from benchmarks.data.kinds import Sizes
 from benchmarks.harness.phases import Measurement, Peer, Phases, Workload
 from benchmarks.harness.processes import pin_to_cpu
 
-_ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 _PEER_TIMEOUT_SECONDS = 900.0
 _MARK = "MEASUREMENT "  # peers may print; the figures are on the line that begins so
 
@@ -94,6 +94,9 @@ PEERS = {
         "its cache's informer: pydantic models, async handlers",
         "cloudcoil",
     ),
+    "floor-asyncio": PeerProgram(
+        "benchmarks.peers.floor", "run", "receives over TLS on asyncio and counts newlines"
+    ),
     "pyinformer": PeerProgram("benchmarks.peers.own", "run", "the default: stripped"),
     "pyinformer-uvloop": PeerProgram(
         "benchmarks.peers.own", "run", "the default on uvloop", loop="uvloop"
@@ -131,6 +134,9 @@ CLIENT_GO_PEERS = {
     "client-go-metadata": "its metadata informer: no bodies",
     "client-go-dynamic": "its dynamic informer: unstructured objects, over JSON",
 }
+
+FLOOR_C = "floor-c"
+"""A program in C that receives over TLS and counts newlines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,16 +221,14 @@ def measure(
         folder: where the packages are imported from; None for here.
         prefix: a command that becomes the peer's, given behind it.
     """
-    command = _command(peer)
+    command = command_of(peer, workload, cpu=cpu)
     if isinstance(command, str):
         return Measurement(peer=peer, error=command)
-    command += [f"--peer={peer}", "--workload", msgspec.json.encode(workload).decode()]
-    command += [] if cpu is None else [f"--cpu={cpu}"]
     try:
         done = subprocess.run(
             [*prefix, *command],
-            cwd=folder or _ROOT,
-            env=os.environ | {"PYTHONPATH": str(folder or _ROOT)},
+            cwd=folder or ROOT,
+            env=os.environ | {"PYTHONPATH": str(folder or ROOT)},
             capture_output=True,
             text=True,
             timeout=_PEER_TIMEOUT_SECONDS,
@@ -233,10 +237,21 @@ def measure(
     except subprocess.TimeoutExpired:
         return Measurement(peer=peer, error=f"not done after {_PEER_TIMEOUT_SECONDS:.0f} s")
     sys.stderr.write(done.stderr)
-    for line in reversed(done.stdout.splitlines()):
+    return measurement_in(done.stdout, peer, status=done.returncode)
+
+
+def measurement_in(printed: str, peer: str, *, status: int) -> Measurement:
+    """Read the figures from what a peer that has ended has printed.
+
+    Args:
+        printed: its standard output.
+        peer: its name.
+        status: its exit status, the reason if it has printed none.
+    """
+    for line in reversed(printed.splitlines()):
         if line.startswith(_MARK):
             return msgspec.json.decode(line.removeprefix(_MARK), type=Measurement)
-    return Measurement(peer=peer, error=_ending(done.returncode))
+    return Measurement(peer=peer, error=_ending(status))
 
 
 def _ending(status: int) -> str:
@@ -245,8 +260,20 @@ def _ending(status: int) -> str:
     return f"ended with exit status {status}"
 
 
+def command_of(peer: str, workload: Workload, *, cpu: int | None = None) -> list[str] | str:
+    """Return what starts a peer with a workload, or why nothing does."""
+    if peer == FLOOR_C:
+        from benchmarks.harness.c_floor import c_floor  # a peer's own process lacks its needs
+
+        return c_floor(workload)
+    command = _command(peer)
+    if isinstance(command, str):
+        return command
+    command += [f"--peer={peer}", "--workload", msgspec.json.encode(workload).decode()]
+    return command if cpu is None else [*command, f"--cpu={cpu}"]
+
+
 def _command(peer: str) -> list[str] | str:
-    """Return what starts the peer, or why nothing does."""
     if peer in CLIENT_GO_PEERS:
         from benchmarks.harness.go import client_go  # a peer's own process lacks its needs
 

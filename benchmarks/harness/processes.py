@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 _SELF = Path("/proc/self")
+_SLEEPS = "voluntary_ctxt_switches:"
 _PEAK = "5"  # the kernel's number for the peak in proc(5)
 
 
@@ -71,6 +73,47 @@ def _status_bytes(process: Path, field: str) -> int | None:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadUse:
+    """What the threads of a process have used so far."""
+
+    cpu_seconds: float
+    sleeps: int
+    """How often one of them has given up its CPU to wait for something."""
+
+    def since(self, earlier: ThreadUse) -> ThreadUse:
+        """Return what was used from an earlier moment until this one."""
+        return ThreadUse(self.cpu_seconds - earlier.cpu_seconds, self.sleeps - earlier.sleeps)
+
+
+def thread_use(process: Path) -> ThreadUse | None:
+    """Add up what the scheduler has counted for each thread of a process (Linux only).
+
+    In nanoseconds, unlike the ticks of `stat`. A thread that has ended is counted no longer.
+
+    Args:
+        process: its folder of /proc.
+
+    Returns:
+        None if the process has ended, or the kernel keeps no such count.
+    """
+    found = [_use_of(thread) for thread in process.glob("task/*")]
+    known = [use for use in found if use is not None]
+    if not known:
+        return None
+    return ThreadUse(sum(use.cpu_seconds for use in known), sum(use.sleeps for use in known))
+
+
+def _use_of(thread: Path) -> ThreadUse | None:
+    try:
+        nanoseconds = int((thread / "schedstat").read_text(encoding="ascii").split()[0])
+        status = (thread / "status").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it has ended meanwhile
+        return None
+    (sleeps,) = (line for line in status.splitlines() if line.startswith(_SLEEPS))
+    return ThreadUse(nanoseconds / 1e9, int(sleeps.split()[1]))
 
 
 class ServerUse:

@@ -21,6 +21,7 @@ from benchmarks.runs.figures import (
     cpu_per_update,
     rss_per_object,
 )
+from benchmarks.runs.lone_event import LONE_EVENT
 from benchmarks.runs.metrics import METRICS, PROMETHEUS
 from benchmarks.runs.recording import RECORDED, RECORDING
 
@@ -95,6 +96,13 @@ def _goals(
 
 
 GOALS: tuple[Goal, ...] = (
+    *_goals(
+        "a lone update at a real kube-apiserver over TLS (CPU)",
+        "lone-event",
+        LONE_EVENT.name,
+        "CPU per lone event, ratio",
+        {f"{OWN} / {PROTOBUF}": 0.52},
+    ),
     *_updates(
         "watch update, metadata or projection handler (CPU)",
         "metadata-handler",

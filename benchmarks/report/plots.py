@@ -152,6 +152,6 @@ def _draw_row(axes: Axes, place: int, row: Row, left: float) -> None:
 
 
 def _color(peer: str) -> str:
-    if peer.startswith("bare"):
+    if peer.startswith(("bare", "floor")):
         return _FLOOR
     return _OTHER if is_foreign(peer) else _OWN

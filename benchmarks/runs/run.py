@@ -44,6 +44,8 @@ class Setting:
     server_cpu: int | None = None
     against: str = ""
     """An earlier self to compare with: a commit, or a folder with another checkout."""
+    peers: tuple[str, ...] = ()
+    """Who takes part, for a run that starts all of them at once; empty for all of its size."""
 
 
 class Bench(Protocol):
@@ -128,6 +130,7 @@ _FOREIGN = (
     "client-go",
     "cloudcoil",
     "controller-runtime",
+    "floor-c",
     "kopf",
     "kr8s",
     "kubernetes",

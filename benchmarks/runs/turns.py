@@ -10,7 +10,7 @@ import contextlib
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from benchmarks.harness.phases import Measurement
@@ -118,7 +118,7 @@ def carry_out(plan: Plan, setting: Setting, watcher: Watcher) -> Iterator[Sectio
         watcher.opens(plan)
         started = time.perf_counter()
         try:
-            bench = stack.enter_context(plan.run.open(setting))
+            bench = stack.enter_context(plan.run.open(replace(setting, peers=plan.peers)))
         except Exception as error:  # noqa: BLE001  (a run that cannot be opened is a row with the reason)
             for peer in plan.peers:
                 found.add(0, Measurement(peer, error=f"did not begin: {_told(error)}"), peer)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -85,8 +86,8 @@ def running(*, is_real: bool) -> Iterator[RunningServer]:
         with KubeAPIServer(build=True) as real:
             yield RunningServer(real, real.url, real.pid, str(real.ca_file), real.token)
     else:
-        with APIServer() as embedded:
-            yield RunningServer(embedded, embedded.url, os.getpid())
+        with APIServer(tls=True) as embedded:
+            yield RunningServer(embedded, embedded.url, os.getpid(), str(embedded.ca_file))
 
 
 @dataclass(slots=True)
@@ -114,29 +115,42 @@ class WrittenPods:
         Args:
             updates: how many; a few less, if the server itself writes meanwhile.
         """
-        last = self._touch(0) + updates
+        last = self.touch(0) + updates
         numbers = itertools.count(1)
 
         def write() -> None:
             self.on_release()
             with ThreadPoolExecutor(_WRITERS) as writers:
                 at_once = itertools.islice(numbers, max(0, updates - _ONE_BY_ONE))
-                list(writers.map(self._touch, at_once))
-            while self._touch(next(numbers)) < last:
+                list(writers.map(self.touch, at_once))
+            while self.touch(next(numbers)) < last:
                 pass
 
         with _control(write) as control_url:
-            yield Workload(
-                url=self.running.url,
-                objects=len(self.names),
-                updates=updates,
-                last_resource_version=str(last),
-                ca_file=self.running.ca_file,
-                token=self.running.token,
-                control_url=control_url,
-            )
+            yield self._workload(updates, str(last), control_url)
 
-    def _touch(self, number: int) -> int:
+    @contextlib.contextmanager
+    def endless_workload(self, on_release: Callable[[], None]) -> Iterator[Workload]:
+        """Describe the pods to a peer that is to follow until it is ended.
+
+        Args:
+            on_release: called on a thread when the peer has synced and follows.
+        """
+        with _control(on_release) as control_url:
+            yield self._workload(sys.maxsize, "none", control_url)
+
+    def _workload(self, updates: int, last: str, control_url: str) -> Workload:
+        return Workload(
+            url=self.running.url,
+            objects=len(self.names),
+            updates=updates,
+            last_resource_version=last,
+            ca_file=self.running.ca_file,
+            token=self.running.token,
+            control_url=control_url,
+        )
+
+    def touch(self, number: int) -> int:
         """Change a pod; return the resource version that it has now."""
         namespace, name = self.names[number % len(self.names)]
         changes: dict[str, object] = {"metadata": {"annotations": {"touched": _unique()}}}
