@@ -47,6 +47,7 @@ class StepTimer:
 
     __slots__ = (
         "_descriptor",
+        "_ends_rest",
         "_is_set",
         "_limit_seconds",
         "_rest_ended_at",
@@ -63,6 +64,7 @@ class StepTimer:
         self.is_over: bool = False
         """Whether `end` was called, or the loop was closed."""
         self._rest_ended_at = -_WAITS
+        self._ends_rest = False
         self._limit_seconds = limit_seconds
         self._selector = selector
         self._select = selector.select
@@ -83,20 +85,29 @@ class StepTimer:
 
     def _wait(self, timeout: float | None = None) -> object:
         before = self.began_at
-        if self._is_set and before - self._rest_ended_at < _FIRST_SECONDS:
-            # In a row of steps, to wake the thread once a second for nothing costs less than to set
-            # the timer for each of them.
-            self._is_set = False
-            self._set(0.0)
+        if self._ends_rest:
+            self._stop_after_rest(before)
         self.began_at = _WAITS
         ready = self._select(timeout)
         self.began_at = now = monotonic()
         if now - before > self._limit_seconds:
-            self._rest_ended_at = now
+            self._ends_rest, self._rest_ended_at = True, now
         if not self._is_set:
             self._is_set = True
             self._set(self._limit_seconds)
         return ready
+
+    def _stop_after_rest(self, step_began_at: float) -> None:
+        """Stop the timer behind the first steps after a rest, taken for the last before another.
+
+        In a row of steps, to wake the thread once a second for nothing costs less than to set the
+        timer for each of them.
+        """
+        if step_began_at - self._rest_ended_at < _FIRST_SECONDS:
+            self._is_set = False
+            self._set(0.0)
+        else:
+            self._ends_rest = False
 
     def until_long_step(self) -> float | None:
         """Block this thread until a step lasts.

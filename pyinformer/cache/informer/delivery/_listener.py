@@ -163,6 +163,7 @@ class Listener(Generic[V]):
         self._unawaited: Awaitable[object] | None = None  # of a call at the end of a turn
         self._is_plain = True  # no call has returned an awaitable
         self._is_quick = False  # and the last one was short
+        self._is_in_turn = False  # a lone event waits for the end of its turn
         self._in_flight: Event[V] | None = None
         self._in_flight_since = 0.0
         self._call_mark: object = None
@@ -327,7 +328,7 @@ class Listener(Generic[V]):
             dropped_pairs=mailbox.dropped_pairs,
             depth=mailbox.depth,
             peak=mailbox.peak,
-            oldest_seconds=mailbox.oldest_seconds,
+            oldest_seconds=0.0 if self._is_in_turn else mailbox.oldest_seconds,
             in_flight_key=None if event is None else event.key,
             in_flight_seconds=0.0 if event is None else max(0.0, now - self._in_flight_since),
             last_error=self._last_error,
@@ -363,11 +364,15 @@ class Listener(Generic[V]):
         return self._task
 
     def _arrived(self) -> None:
-        self._mailbox.stamp_nowait(asyncio.get_running_loop().time())
         if self._is_quick and self._turn.is_open:
-            self._turn.at_end(self._call_in_turn)
+            self._is_in_turn = True
+            self._turn.calls.append(self._call_in_turn)
         else:
-            self._wake()
+            self._wake_for_new()
+
+    def _wake_for_new(self) -> None:
+        self._mailbox.stamp_nowait(asyncio.get_running_loop().time())
+        self._wake()
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
@@ -379,50 +384,50 @@ class Listener(Generic[V]):
             self.has_synced = True
             self._settled.set()
 
-    def _call_in_turn(self) -> None:
+    def _call_in_turn(self) -> None:  # noqa: C901, PLR0912 - one call for a lone event
         """Call an idle handler for a lone event, in place of its task; else wake the task.
 
         To wake it costs an iteration of the event loop, a fifth of what such an event costs.
         """
+        self._is_in_turn = False
         mailbox, waiter, runner = self._mailbox, self._waiter, self._runner
-        is_idle = waiter is not None and not waiter.done() and self.has_synced
-        is_lone = bool(mailbox.room) and len(mailbox.queue) == 1
-        if runner is None or not is_idle or not is_lone or asyncio.current_task() is not None:
-            self._wake()
+        is_lone = mailbox.room and len(mailbox.queue) == 1
+        if waiter is None or waiter.done() or runner is None or not (is_lone and self.has_synced):
+            self._wake_for_new()
+            return
+        loop = runner.get_loop()
+        try:
+            _enter_task(loop, runner)  # what the handler asks for its task finds this one
+        except RuntimeError:  # the turn ends within another task
+            self._wake_for_new()
             return
         mailbox.places_vacated += 1
         self._in_flight = event = mailbox.queue.popleft()
-        loop = runner.get_loop()
         self._in_flight_since = started = loop.time()
-        _enter_task(loop, runner)  # what the handler asks for its task finds this one
-        try:
-            self._call_plainly(event)
-        finally:
-            _leave_task(loop, runner)
-        if self._unawaited is None:
-            now = loop.time()
-            self._calls_per_clock_read(event, now, now - started, 1)
-
-    def _call_plainly(self, event: Event[V]) -> None:
         try:
             result = self._context.run(self._call, event)
             is_done = result is None or not inspect.isawaitable(result)
         except ENDS_PROGRAM:
             raise
         except asyncio.CancelledError as error:
-            if self._waiter is None or not self._waiter.cancelled():  # else the task ends now
+            if not waiter.cancelled():  # else the task ends now
                 self._raised(event, error)
         except BaseException as error:  # noqa: BLE001 - the fence; test tools raise these
             self._raised(event, error)
         else:
             if is_done:
                 self._delivered += 1
-                return
-            self._unawaited = cast("Awaitable[object]", result)  # only a task can await it
-            self._wake()
+            else:
+                self._unawaited = cast("Awaitable[object]", result)  # only a task can await it
+                self._wake()
         finally:
+            _leave_task(loop, runner)
             if self._unawaited is None:
                 self._in_flight = None
+        if self._unawaited is None:
+            now = loop.time()
+            if now - started >= _QUICK_CALL_SECONDS or self._processing is not None:
+                self._calls_per_clock_read(event, now, now - started, 1)
 
     async def _run(self) -> None:
         self._runner = asyncio.current_task()

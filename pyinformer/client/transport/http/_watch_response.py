@@ -393,7 +393,12 @@ class WatchResponse(asyncio.BufferedProtocol):
             if self._pieces:
                 self._push_pieces()
             if self._scans:
-                self._scan(self._take or self._collect)
+                take = self._take or self._collect
+                position, is_usual = scan_chunks(self._buffer, 0, self._filled, take)
+                if position == self._filled and is_usual and not self._is_closed:
+                    self._filled = 0  # whole chunks have arrived, as nearly always
+                else:
+                    self._keep_chunk(position, is_usual=is_usual)
             if self._has_head and not self._scans and self._filled:
                 self._feed(self._filled)
                 self._push_pieces()
@@ -426,9 +431,8 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._scans = is_plain and is_chunked and self._has_head and not self._has_ended
         return self._filled > 0 and self._error is None
 
-    def _scan(self, take: OnPiece) -> None:
-        """Pass on complete chunks; the parser reads unusual ones, and those over the buffer."""
-        position, is_usual = scan_chunks(self._buffer, 0, self._filled, take)
+    def _keep_chunk(self, position: int, *, is_usual: bool) -> None:
+        """Keep a part of a chunk; the parser reads unusual ones, and those over the buffer."""
         self._keep_from(position)
         is_stuck = self._filled == len(self._buffer)
         if is_stuck:
