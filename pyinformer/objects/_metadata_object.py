@@ -19,7 +19,7 @@ from pyinformer.objects._view import View
 PARTIAL_HEAD: Final = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{'
 """How API servers begin such an object."""
 
-_MARKS: Final = (b"\1", b"\2")
+_LABELS, _OWNERS = b"\1", b"\2"
 """Placeholders for the text of the labels, and of the owners."""
 _FIELDS: Final = (
     (b"\3", "name"),
@@ -29,15 +29,17 @@ _FIELDS: Final = (
     (b"\7", "namespace"),
 )
 """Placeholders for fields; `generate_name` is the name without its last part."""
+_GENERATED, _NAMED, _CREATED = b"\x08", b"\x0b", b"\x0c"
 _PHRASES: Final = (
-    (b"\x08", b'"name":"\3","generateName":"\6","namespace":"\7","uid":"\4","resourceVersion":"'),
-    (b"\x0b", b'"name":"\3","namespace":"\7","uid":"\4","resourceVersion":"'),
-    (b"\x0c", b',"creationTimestamp":"\5",'),
+    (
+        _GENERATED,
+        b'"name":"\3","generateName":"\6","namespace":"\7","uid":"\4","resourceVersion":"',
+    ),
+    (_NAMED, b'"name":"\3","namespace":"\7","uid":"\4","resourceVersion":"'),
+    (_CREATED, b',"creationTimestamp":"\5",'),
 )
-"""Placeholders for the texts that API servers write in between."""
-_ALL_MARKS: Final = (*_MARKS, *(mark for mark, _ in (*_FIELDS, *_PHRASES)))
-_SHARED: Final = ((b'"labels":{', b"}"), (b'"ownerReferences":[', b"]"))
-_WORTH_IT = 8  # characters; a shorter text costs more time than it saves bytes
+"""Placeholders for the texts that API servers write around fields, in this order."""
+_MARKS: Final = b"\1\2\3\4\5\6\7\x08\x0b\x0c"
 _MAX_TEXTS = 16_384  # of a few hundred bytes each; then the table is emptied
 _MAX_SEEN = 65_536  # 64-bit numbers
 
@@ -56,7 +58,8 @@ class MetadataObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: i
             body = body.replace(mark, phrase)
         for mark, field in reversed(_FIELDS):
             body = body.replace(mark, _text(self.metadata, field))
-        body = body.replace(_MARKS[0], self._labels_text).replace(_MARKS[1], self._owners_text)
+        # The text of the owners may hold the placeholder of the labels, which were replaced first.
+        body = body.replace(_OWNERS, self._owners_text).replace(_LABELS, self._labels_text)
         return PARTIAL_HEAD + body
 
 
@@ -81,25 +84,21 @@ class MetadataSharer:
         problem: str,
     ) -> KubeObject[Any]:
         """Return the record of an object; the arguments are those of KubeObject."""
-        if not raw.startswith(PARTIAL_HEAD) or any(mark in raw for mark in _ALL_MARKS):
+        if not raw.startswith(PARTIAL_HEAD) or len(raw.translate(None, _MARKS)) < len(raw):
             return KubeObject(key, metadata, view, raw, gvk, problem)
         body = raw[len(PARTIAL_HEAD) :]
-        shared = [b"", b""]
-        for place, (begin, end) in enumerate(_SHARED):
-            # The text is restored in its place, so it need not be the whole value.
-            start = body.find(begin)
-            text = body[start : body.find(end, start) + 1] if start >= 0 else b""
-            known = self._known(text) if text else None
-            if known is not None:
-                body = body.replace(known, _MARKS[place], 1)
-                shared[place] = known
-        for mark, field in _FIELDS:
-            text = _text(metadata, field)
-            if len(text) >= _WORTH_IT:
-                body = body.replace(text, mark)
-        for mark, phrase in _PHRASES:
-            body = body.replace(phrase, mark)
-        return MetadataObject(key, metadata, view, body, gvk, problem, *shared)
+        labels = owners = b""
+        # Each text is restored in its place, so it need not be the whole value.
+        if (start := body.find(b'"labels":{')) >= 0:
+            stop = body.find(b"}", start) + 1
+            if known := self._known(body[start:stop]):
+                body, labels = body[:start] + _LABELS + body[stop:], known
+        if (start := body.find(b'"ownerReferences":[')) >= 0:
+            stop = body.find(b"]", start) + 1
+            if known := self._known(body[start:stop]):
+                body, owners = body[:start] + _OWNERS + body[stop:], known
+        body = _without_fields(body, metadata)
+        return MetadataObject(key, metadata, view, body, gvk, problem, labels, owners)
 
     def _known(self, text: bytes) -> bytes | None:
         """Return the shared copy of a text; None if it is seen for the first time."""
@@ -113,6 +112,20 @@ class MetadataSharer:
                     self._seen.clear()
                 self._seen.add(digest)
         return known
+
+
+def _without_fields(body: bytes, meta: ObjectMeta) -> bytes:
+    """Return the text behind the head, without what the record has in its fields."""
+    name = meta.name
+    place = f'"namespace":"{meta.namespace}","uid":"{meta.uid}","resourceVersion":"'
+    prefix = name[: name.rfind("-") + 1]
+    text = f'"name":"{name}","generateName":"{prefix}",{place}'.encode()
+    if body.startswith(text):
+        body = _GENERATED + body[len(text) :]
+    elif body.startswith(text := f'"name":"{name}",{place}'.encode()):
+        body = _NAMED + body[len(text) :]
+    created = f',"creationTimestamp":"{meta.creation_timestamp or ""}",'.encode()
+    return body.replace(created, _CREATED, 1)
 
 
 def _text(metadata: ObjectMeta, field: str) -> bytes:
