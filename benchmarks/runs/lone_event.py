@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+import msgspec
+
 from benchmarks.harness.following import Follower, started
 from benchmarks.harness.measure import FLOOR_C, command_of
 from benchmarks.harness.phases import Measurement
@@ -34,12 +36,16 @@ from benchmarks.runs.figures import (
     per,
 )
 from benchmarks.runs.run import Bench, Known, Run, Setting, Size
+from benchmarks.runs.variants import Variant
 from benchmarks.server.written import WrittenPods, written_pods
 
-_KOPF, _FLOOR = "kopf-event", "floor-asyncio"
+_KOPF, _FLOOR, METADATA = "kopf-event", "floor-asyncio", f"{OWN}-metadata"
+_HANDLERS = {f"{OWN}, {count} handlers": Variant(OWN, {"handlers": count}) for count in (4, 16)}
+FOUR, SIXTEEN = _HANDLERS
+_OURS = (OWN, UVLOOP, METADATA, FOUR, SIXTEEN)
 _PEERS = {
-    Size.SMOKE: (OWN, UVLOOP, _FLOOR),
-    Size.FULL: (JSON, PROTOBUF, DICTS, _KOPF, OWN, UVLOOP, _FLOOR, FLOOR_C),
+    Size.SMOKE: (*_OURS, _FLOOR),
+    Size.FULL: (JSON, PROTOBUF, DICTS, _KOPF, *_OURS, _FLOOR, FLOOR_C),
 }
 _SIZES = {Size.SMOKE: (30, 20), Size.FULL: (1_000, 300)}
 _PER_SECOND = 60.0
@@ -183,9 +189,10 @@ def _open(setting: Setting) -> Iterator[Bench]:
 
 def _begun(peer: str, pods: WrittenPods, stack: contextlib.ExitStack) -> Follower | str:
     """Start a peer, and return it once it follows, or why it does not."""
-    follows = Event()
+    follows, variant = Event(), _HANDLERS.get(peer, Variant(peer))
     with pods.endless_workload(follows.set) as workload:
-        command = command_of(peer, workload)
+        asked = msgspec.structs.replace(workload, **variant.changes)
+        command = command_of(variant.peer, asked)
         if isinstance(command, str):
             return command
         follower = stack.enter_context(started(peer, command))
@@ -200,7 +207,11 @@ def _specs(_: Known) -> tuple[Spec, ...]:
             "us",
             cpu_per_update,
             {},
-            (*rivals, (UVLOOP, PROTOBUF), (UVLOOP, OWN)),
+            (
+                *rivals,
+                (UVLOOP, PROTOBUF),
+                *((other, OWN) for other in (UVLOOP, METADATA, FOUR, SIXTEEN)),
+            ),
         ),
         Spec(
             "sleeps per lone event",
