@@ -140,7 +140,9 @@ def _rest_specs(_: Known) -> tuple[Spec, ...]:
         Spec("CPU at rest", "ms per second", extra("rest_cpu_ms_per_second"), {}, ratios),
         Spec("wake-ups at rest", "per second", extra("rest_wakeups_per_second"), {}, ratios),
         Spec("memory at rest", "MB", extra("rest_megabytes"), {}, ratios),
-        Spec("start: wall time until all have synced", "ms", extra("rest_sync_wall_ms"), {}),
+        Spec(
+            "start: wall time until all have synced", "ms", extra("rest_sync_wall_ms"), {}, ratios
+        ),
         Spec("start: CPU until all have synced", "ms", extra("rest_sync_cpu_ms"), {}, ratios),
     )
 

@@ -1,7 +1,7 @@
 """A thread that detects a blocked event loop.
 
-It sleeps until a step of the loop has lasted for a second: a timer of the kernel wakes it. If there
-are no steps to see, it looks at the loop from time to time, less often while the loop does nothing,
+It sleeps until a step of the loop has lasted for a second: a timer of the kernel wakes it. If steps
+cannot be seen, it looks at the loop from time to time, less often while the loop does nothing,
 and pings it if it does not wait for its sockets. It logs the task that is running (a handler's task
 has the handler's name) and the innermost frames of the loop's thread: files, lines and functions,
 never values. It logs again when the loop continues.
