@@ -74,7 +74,10 @@ class IdleTimer:
         self._grace = grace
         self.progressed_at: float = self._loop.time()
         """When the stream progressed last; setting it is all that progress costs."""
-        self._timer = self._loop.call_later(idle_seconds, self._check)
+        self._timer = self._call_after(idle_seconds)
+
+    def _call_after(self, seconds: float) -> asyncio.TimerHandle:
+        return self._loop.call_later(together(self._loop.time(), seconds), self._check)
 
     def cancel(self) -> None:
         """Cancel the callback."""
@@ -84,7 +87,7 @@ class IdleTimer:
         idle_seconds = self._idle_seconds + self._grace()
         left = self.progressed_at + idle_seconds - self._loop.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._check)
+            self._timer = self._call_after(left)
         else:
             self._on_idle()
 

@@ -193,8 +193,11 @@ class StaleWatchCheck:
     async def _until_due(self) -> None:
         while (seconds := self._seconds_until_due()) > _SOON_SECONDS:
             self._wanted = anyio.Event()
-            with anyio.move_on_after(together(self._now(), seconds)):
+            due = asyncio.get_running_loop().call_later(together(self._now(), seconds), self._wake)
+            try:
                 await self._wanted.wait()
+            finally:
+                due.cancel()
 
     def _seconds_until_due(self) -> float:
         now, age_proof = self._now(), self._age_proof
