@@ -6,8 +6,8 @@ fields) stay raw, to be looked up by their text or cut out by their length.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from pyinformer.objects._keys_and_kinds import GroupVersionKind
     from pyinformer.objects._view import View
 
+    _Decoder: TypeAlias = Callable[[bytes | memoryview], Any]
+
+_decoders: WeakKeyDictionary[type[Struct], dict[tuple[GroupVersionKind | None, bool], _Decoder]]
+_decoders = WeakKeyDictionary()
+"""For each view those of its kinds, of whole objects and of what follows their metadata."""
 _NO_RAW = Raw(b"")
-_DECODERS: Final = 512  # of views and kinds: more than programs have informers
 _AS_WRITTEN = (
     msginspect.StrType,
     msginspect.IntType,
@@ -85,10 +89,7 @@ def decode_owners(text: bytes) -> tuple[OwnerReference, ...]:
     return found or ()
 
 
-@lru_cache(_DECODERS)
-def wire_decoder(
-    view: type[View] | None, gvk: GroupVersionKind | None = None
-) -> Callable[[bytes | memoryview], Any]:
+def wire_decoder(view: type[View] | None, gvk: GroupVersionKind | None = None) -> _Decoder:
     """Return a decoder for objects that also decodes the view's fields.
 
     To make one takes a millisecond, so that informers of one kind share it.
@@ -97,22 +98,28 @@ def wire_decoder(
         view: the view of each object, or None.
         gvk: refuse an object that names another kind, also after its metadata.
     """
-    return _decoder_of([*_only(gvk), ("metadata", WireMeta)], view)
+    return _kept(view, gvk, ("metadata", WireMeta))
 
 
-@lru_cache(_DECODERS)
-def tail_decoder(
-    view: type[View] | None, gvk: GroupVersionKind
-) -> Callable[[bytes | memoryview], Any]:
+def tail_decoder(view: type[View] | None, gvk: GroupVersionKind) -> _Decoder:
     """Return a decoder for an object of the fields after metadata; see `wire_decoder`.
 
     Its result has `_metadata` if there is a second field of that name.
     """
     again = ("_metadata", Raw, msgspec.field(name="metadata", default=_NO_RAW))
-    return _decoder_of([*_only(gvk), again], view)
+    return _kept(view, gvk, again)
 
 
-def _decoder_of(fields: list[Any], view: type[View] | None) -> Callable[[bytes | memoryview], Any]:
+def _kept(view: type[View] | None, gvk: GroupVersionKind | None, metadata: Any) -> _Decoder:  # noqa: ANN401 - a field, as msgspec takes it
+    """Return the decoder of a view and a kind, which is made once."""
+    of_view = _decoders.setdefault(_Nothing if view is None else _struct(view), {})
+    key = gvk, len(metadata) > 2  # noqa: PLR2004 - a name and a type; with options it is the tail's
+    if key not in of_view:
+        of_view[key] = _decoder_of([*_only(gvk), metadata], view)
+    return of_view[key]
+
+
+def _decoder_of(fields: list[Any], view: type[View] | None) -> _Decoder:
     for field in () if view is None else msgspec.structs.fields(_struct(view)):
         options = {
             name: value

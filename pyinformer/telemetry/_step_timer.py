@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Final, final
 
@@ -28,6 +29,7 @@ _FIRST_SECONDS: Final = (
     0.1  # after a rest, in which steps are taken for the last ones before another
 )
 _COUNTER_BYTES: Final = 8
+_MOST_SECONDS: Final = 1e9  # what is infinite for a timer
 
 
 @final
@@ -42,14 +44,18 @@ class StepTimer:
 
     Raises:
         OSError: the system has no such timer.
-        AttributeError: the selector's methods cannot be replaced.
+        TypeError: the selector's methods cannot be replaced.
+        ValueError: the limit is not a number.
     """
 
     __slots__ = (
+        "_before",
+        "_close",
         "_descriptor",
         "_ends_rest",
         "_is_set",
         "_limit_seconds",
+        "_lock",
         "_rest_ended_at",
         "_select",
         "_selector",
@@ -63,25 +69,27 @@ class StepTimer:
         """When the current step began; infinite while the loop waits."""
         self.is_over: bool = False
         """Whether `end` was called, or the loop was closed."""
+        self._limit_seconds = max(_AT_ONCE, limit_seconds)
         self._rest_ended_at = -_WAITS
         self._ends_rest = False
-        self._limit_seconds = limit_seconds
         self._selector = selector
-        self._select = selector.select
+        replaced = vars(selector)
+        self._before = replaced.get("select"), replaced.get("close")
+        self._select: Callable[[float | None], object] = selector.select
+        self._close: Callable[[], None] = selector.close
+        self._lock = threading.Lock()  # of what sets the timer, from both threads
         self._descriptor, self._set = _kernel_timer()
-        self._is_set = True
-        close = selector.close
-
-        def close_both() -> None:
-            self.end()
-            close()
-
         try:
-            vars(selector).update(select=self._wait, close=close_both)
-        except TypeError as error:
+            self._set(self._limit_seconds)
+        except ValueError:
             os.close(self._descriptor)
-            raise AttributeError("select") from error
-        self._set(limit_seconds)
+            raise
+        self._is_set = True
+        replaced.update(select=self._wait, close=self._close_both)
+
+    def _close_both(self) -> None:
+        self.end()
+        self._close()
 
     def _wait(self, timeout: float | None = None) -> object:
         before = self.began_at
@@ -93,8 +101,7 @@ class StepTimer:
         if now - before > self._limit_seconds:
             self._ends_rest, self._rest_ended_at = True, now
         if not self._is_set:
-            self._is_set = True
-            self._set(self._limit_seconds)
+            self.set_again(self._limit_seconds)
         return ready
 
     def _stop_after_rest(self, step_began_at: float) -> None:
@@ -103,11 +110,13 @@ class StepTimer:
         In a row of steps, to wake the thread once a second for nothing costs less than to set the
         timer for each of them.
         """
-        if step_began_at - self._rest_ended_at < _FIRST_SECONDS:
-            self._is_set = False
-            self._set(0.0)
-        else:
+        if step_began_at - self._rest_ended_at >= _FIRST_SECONDS:
             self._ends_rest = False
+            return
+        with self._lock:
+            if not self.is_over:
+                self._is_set = False
+                self._set(0.0)
 
     def until_long_step(self) -> float | None:
         """Block this thread until a step lasts.
@@ -127,24 +136,53 @@ class StepTimer:
 
     def set_again(self, seconds: float) -> None:
         """Have the timer fire for the current step after a time, or for the next one that lasts."""
-        self._is_set = self.began_at != _WAITS
-        if self._is_set or self.began_at != _WAITS:  # the step of this moment may have seen it set
-            self._is_set = True
-            self._set(max(_AT_ONCE, min(seconds, self._limit_seconds)))
+        with self._lock:
+            if self.is_over:
+                self._set(_AT_ONCE)
+                return
+            self._is_set = self.began_at != _WAITS
+            if (
+                self._is_set or self.began_at != _WAITS
+            ):  # a step of this moment may have seen it set
+                self._is_set = True
+                self._set(max(_AT_ONCE, min(seconds, self._limit_seconds)))
 
     def end(self) -> None:
         """End the wait of the thread, for good."""
-        self.is_over = True
-        self._set(_AT_ONCE)
+        with self._lock:
+            self.is_over = True
+            self._set(_AT_ONCE)
 
     def release(self) -> None:
-        """Give the selector its methods back; the thread has ended."""
+        """Give the selector its methods back; the thread waits no longer."""
+        with self._lock:
+            self.is_over = self._is_set = True
+            self._set = _ignore
+            os.close(self._descriptor)
         replaced = vars(self._selector)
-        if replaced.get("select") == self._wait:  # else another tool has replaced it since
-            del replaced["select"], replaced["close"]
-        self._set = _ignore
-        self._is_set = True
-        os.close(self._descriptor)
+        if replaced.get("select") == self._wait:
+            for name, before in zip(("select", "close"), self._before, strict=True):
+                if before is None:
+                    del replaced[name]
+                else:
+                    replaced[name] = before
+            return
+        above = replaced.get("select")  # another tool, or the timer of another limit
+        while isinstance(owner := getattr(above, "__self__", None), StepTimer):
+            above = owner.skip(self._wait, self._before, self._select, self._close)
+
+    def skip(
+        self,
+        below: Callable[..., object],
+        before: tuple[object, object],
+        select: Callable[[float | None], object],
+        close: Callable[[], None],
+    ) -> Callable[..., object] | None:
+        """Call no longer what is below, if that is the one; else return what it is."""
+        if self._select != below:
+            return self._select
+        self._before, self._select, self._close = before, select, close
+        return None
 
 
 def _ignore(_seconds: float) -> None:
@@ -169,12 +207,12 @@ def _kernel_timer() -> tuple[int, Callable[[float], None]]:
     descriptor: int = create(time.CLOCK_MONOTONIC, os.O_CLOEXEC)
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), "timerfd_create failed")
-    interval_and_value = (ctypes.c_long * 4)()  # each in seconds and nanoseconds; it fires once
+    kind = ctypes.c_long * 4  # the interval and the value, each in seconds and nanoseconds
 
     def set_timer(seconds: float) -> None:
-        whole = int(seconds)
-        interval_and_value[2] = whole
-        interval_and_value[3] = int((seconds - whole) * _NANO)
-        set_time(descriptor, 0, interval_and_value, None)
+        bounded = min(seconds, _MOST_SECONDS)
+        whole = int(bounded)
+        nanos = int((bounded - whole) * _NANO)
+        set_time(descriptor, 0, kind(0, 0, whole, nanos), None)  # without an interval: once
 
     return descriptor, set_timer

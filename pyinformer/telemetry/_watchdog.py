@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
 from typing import Final, final
-from weakref import WeakKeyDictionary
 
 from pyinformer._printable import printable
 from pyinformer._runtime.clock import monotonic
@@ -30,15 +29,15 @@ from pyinformer.telemetry.metrics import NO_METRICS, Metrics, fenced
 _log = get_logger(__name__)
 
 _FRAMES: Final = 4  # the blocking call and its callers
-_QUIET_SECONDS: Final = 4.0  # between two looks at a loop that does nothing
+_QUIET_SECONDS: Final = 2.0  # between two looks at a loop that does nothing
+_PING_EVERY: Final = 5  # rare looks: C code may block a loop that seems to wait
 _QUIET_SHARE: Final = 0.001  # of the time, in which such a loop at most runs
 _SELECT: Final = selectors.DefaultSelector.select.__code__
 _RUN_ONCE: Final = asyncio.BaseEventLoop._run_once.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - no public name says that a loop waits
 
-_threads: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _WatchingThread]] = (
-    WeakKeyDictionary()
-)
-"""For each loop the thread that watches it, by the limit: a loop may have several watchdogs."""
+_threads: dict[tuple[int, float], _WatchingThread] = {}
+"""The threads that run, by the id of the loop and the limit: a loop may have several watchdogs."""
+_threads_lock: Final = threading.Lock()
 
 
 @final
@@ -73,7 +72,7 @@ class Watchdog:
         limit_seconds: how long a step of the loop may take; after about a second liveness probes
             and lease renewals are affected. client-go has no such check.
         ping_seconds: the interval at which it looks at a blocked loop, and at one whose steps it
-            cannot see.
+            cannot see; at such a loop at growing intervals while it does nothing, up to 2 s.
         metrics: where blocks are counted, while it watches.
     """
 
@@ -105,14 +104,13 @@ class Watchdog:
         """Begin to watch the running loop. A second call does nothing."""
         if self._has_started:
             return
+        loop, limit_seconds = asyncio.get_running_loop(), self._limit_seconds
+        with _threads_lock:
+            thread = _threads.get((id(loop), limit_seconds))
+            if thread is None or thread.has_ended:
+                thread = _WatchingThread(loop, limit_seconds, self._ping_seconds)
         self._has_started = True
         self._measure(self.metrics)
-        loop = asyncio.get_running_loop()
-        of_loop = _threads.setdefault(loop, {})
-        thread = of_loop.get(self._limit_seconds)
-        if thread is None or thread.has_ended:
-            thread = _WatchingThread(loop, self._limit_seconds, self._ping_seconds)
-            of_loop[self._limit_seconds] = thread
         self._thread = thread
         thread.join_nowait(self)
 
@@ -178,14 +176,15 @@ class _WatchingThread:
         self._answered = threading.Event()
         self._timer = _step_timer(loop, limit_seconds)
         self._base = _base_of_tasks() if self._timer is None else None
-        watch = self._look if self._timer is None else self._wait
-        self._thread = threading.Thread(target=watch, name="pyinformer watchdog", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="pyinformer watchdog", daemon=True)
 
     def join_nowait(self, watchdog: Watchdog) -> None:
         """Report to a watchdog from now on."""
         is_first = not self._watchdogs
         self._watchdogs = (*self._watchdogs, watchdog)
         if is_first:
+            with _threads_lock:
+                _threads[id(self._loop), self._limit_seconds] = self
             self._thread.start()
 
     def leave_nowait(self, watchdog: Watchdog) -> None:
@@ -193,42 +192,54 @@ class _WatchingThread:
         self._watchdogs = tuple(one for one in self._watchdogs if one is not watchdog)
         if self._watchdogs:
             return
-        self.has_ended = True
         self._stopping.set()
         self._answered.set()
         if self._timer is not None:
             self._timer.end()
         self._thread.join()
-        if self._timer is not None:
-            self._timer.release()
 
-    def _wait(self) -> None:
+    def _watch(self) -> None:
+        try:
+            if self._timer is None:
+                self._look()
+            else:
+                self._wait(self._timer)
+        finally:
+            self.has_ended = True
+            if self._timer is not None:
+                self._timer.release()
+            with _threads_lock:
+                if _threads.get((id(self._loop), self._limit_seconds)) is self:
+                    del _threads[id(self._loop), self._limit_seconds]
+
+    def _wait(self, timer: StepTimer) -> None:
         """Report each step that lasts."""
-        timer = self._timer
-        while timer is not None and (began_at := timer.until_long_step()) is not None:
+        while (began_at := timer.until_long_step()) is not None:
             if self._loop.is_running() and self._ping():
                 self._report(began_at)
             timer.set_again(self._limit_seconds)
-        self.has_ended = True
 
     def _look(self) -> None:
         """Look at the loop from time to time, and report it if a ping is not answered in time."""
         period_seconds, cpu_seconds = self._ping_seconds, _cpu_clock(self._loop_thread)
-        used_seconds = cpu_seconds()
+        longest_seconds = max(_QUIET_SECONDS, self._ping_seconds)
+        used_seconds, rare_looks = cpu_seconds(), 0
         while not self._stopping.wait(period_seconds):
             before, used_seconds = used_seconds, cpu_seconds()
-            if self._is_waiting() and not self._loop.is_closed():
+            rare_looks += period_seconds == longest_seconds
+            is_sure = self._base is None or rare_looks < _PING_EVERY
+            if is_sure and self._is_waiting() and not self._loop.is_closed():
                 is_quiet = used_seconds - before < period_seconds * _QUIET_SHARE
-                longer_seconds = min(2 * period_seconds, max(_QUIET_SECONDS, self._ping_seconds))
+                longer_seconds = min(2 * period_seconds, longest_seconds)
                 period_seconds = longer_seconds if is_quiet else self._ping_seconds
                 continue
-            period_seconds = self._ping_seconds
-            began_at = monotonic()
+            began_at, rare_looks = monotonic(), 0
             if not self._ping():
-                break
+                return
             if not self._answered.wait(self._limit_seconds):
                 self._report(began_at)
-        self.has_ended = True
+                period_seconds = self._ping_seconds
+            used_seconds = cpu_seconds()  # what the answer took is not the loop's own work
 
     def _ping(self) -> bool:
         """Have the loop answer when its current step ends; return whether anything is watched."""
@@ -271,7 +282,7 @@ class _WatchingThread:
             for one in watchdogs:
                 one.on_blocked_still(monotonic() - began_at)
             if self._loop.is_closed():
-                return
+                break
         if self._stopping.is_set():
             return
         blocked_seconds = monotonic() - began_at
@@ -282,7 +293,8 @@ class _WatchingThread:
 
     def _speaks(self) -> bool:
         """Return whether this thread logs: of several for a loop, that with the least limit."""
-        limits = [one._limit_seconds for one in _threads[self._loop].values() if not one.has_ended]  # noqa: SLF001 - of this class
+        with _threads_lock:
+            limits = [limit for loop, limit in _threads if loop == id(self._loop)]
         return self._limit_seconds <= min(limits, default=self._limit_seconds)
 
     def _place(self) -> str:
@@ -303,7 +315,7 @@ def _step_timer(loop: asyncio.AbstractEventLoop, limit_seconds: float) -> StepTi
         return None
     try:
         return StepTimer(selector, limit_seconds)
-    except (OSError, AttributeError, ImportError):
+    except (OSError, TypeError, ImportError):
         return None
 
 
@@ -325,7 +337,14 @@ def _cpu_clock(thread: int) -> Callable[[], float]:
     if not hasattr(time, "pthread_getcpuclockid"):
         return monotonic
     clock = time.pthread_getcpuclockid(thread)
-    return lambda: time.clock_gettime(clock)
+
+    def cpu_seconds() -> float:
+        try:
+            return time.clock_gettime(clock)
+        except OSError:  # that thread has ended; the loop may run in another one
+            return monotonic()
+
+    return cpu_seconds
 
 
 def _running_task(loop: asyncio.AbstractEventLoop) -> str:

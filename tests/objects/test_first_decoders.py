@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
+
+from pyinformer.objects import GroupVersionResource, ObjectCodec, View
 
 # A defect would end the process, so this one is not that of the tests.
 _PROGRAM = """
@@ -79,3 +83,29 @@ def test_threads_may_decode_a_new_model_at_once() -> None:
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "right\n", "")
+
+
+class Phase(View):
+    phase: str = ""
+
+
+def test_a_view_that_the_program_forgets_is_kept_by_no_decoder() -> None:
+    def followed() -> weakref.ref[type]:
+        class Status(View):
+            status: Phase = Phase()
+
+        for _ in range(2):
+            codec = ObjectCodec(GroupVersionResource.of("v1", "pods"), view=Status)
+            assert codec.decode(_POD, 0, len(_POD)).view == Status(status=Phase(phase="Running"))
+        return weakref.ref(Status)
+
+    view = followed()
+    gc.collect()
+
+    assert view() is None
+
+
+_POD = (
+    b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"1"},'
+    b'"status":{"phase":"Running"}}'
+)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import math
 import selectors
 import subprocess
 import sys
 import threading
+import weakref
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
@@ -266,19 +270,101 @@ def test_a_block_of_uvloop_is_named(reports: Reports) -> None:
     assert "test_watchdog.py:" in reports.records[0].getMessage()
 
 
-async def test_the_selector_is_as_before_when_the_last_watchdog_has_stopped() -> None:
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)], ids=str)
+async def test_the_selector_is_as_before_in_whatever_order_watchdogs_stop(
+    order: tuple[int, ...], reports: Reports
+) -> None:
+    """Another tool has replaced `select` before; each limit has a timer of its own."""
     selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
-    before = dict(vars(selector))
-    watchdogs = [impatient(), impatient(), Watchdog()]
+    calls = 0
+
+    def select(timeout: float | None = None) -> object:
+        nonlocal calls
+        calls += 1
+        return type(selector).select(selector, timeout)
+
+    selector.select = select
+    watchdogs = [Watchdog(limit_seconds=limit) for limit in (0.2, 0.3, 0.4)]
     for watchdog in watchdogs:
         watchdog.start_nowait()
-    replaced = vars(selector).keys() - before.keys()
-    for watchdog in watchdogs:
-        watchdog.stop_nowait()
+    for number in order:
+        watchdogs[number].stop_nowait()
+        await pause(0.25)  # those that are left see that the loop waits
+    before = calls
     await asyncio.sleep(0)
 
-    assert replaced <= {"select", "close"}
-    assert vars(selector).keys() == before.keys()
+    assert calls > before
+    assert reports.records == []
+    assert vars(selector).pop("select") is select
+    assert "close" not in vars(selector)
+
+
+async def test_stopping_within_the_block_that_is_reported_returns_at_once(
+    reports: Reports,
+) -> None:
+    watchdog = Watchdog(limit_seconds=0.2)
+    watchdog.start_nowait()
+    await asyncio.sleep(0)
+    reports.wait_for(1)
+    began = monotonic()
+    watchdog.stop_nowait()
+
+    assert monotonic() - began < 0.15
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_nothing_of_a_closed_loop_is_kept(stops: bool) -> None:
+    async def main() -> tuple[weakref.ref[asyncio.AbstractEventLoop], list[threading.Thread]]:
+        watchdog = Watchdog()
+        watchdog.start_nowait()
+        found = weakref.ref(asyncio.get_running_loop()), threads()
+        if stops:
+            watchdog.stop_nowait()
+        return found
+
+    loop, started = asyncio.run(main())  # what loads late
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        loop, started = asyncio.run(main())
+        for thread in started:
+            thread.join(100.0)
+    del started
+    gc.collect()
+
+    assert loop() is None
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+
+
+def test_a_loop_that_is_closed_behind_a_block_is_blocked_no_longer(reports: Reports) -> None:
+    watchdog, loop = impatient(), asyncio.new_event_loop()
+
+    def last() -> None:
+        loop.stop()
+        reports.wait_for(1)
+
+    loop.call_soon(lambda: asyncio.ensure_future(_started(watchdog), loop=loop))
+    loop.call_later(0.05, last)
+    loop.run_forever()
+    (thread,) = threads()
+    loop.close()
+    thread.join(100.0)
+
+    assert watchdog.statistics().blocked == 1
+    assert watchdog.statistics().blocked_seconds == 0.0
+
+
+async def _started(watchdog: Watchdog) -> None:
+    watchdog.start_nowait()
+
+
+@pytest.mark.parametrize("limit", [math.inf, 1e30, 3600.0])
+async def test_any_limit_is_one(limit: float) -> None:
+    watchdog = Watchdog(limit_seconds=limit)
+    watchdog.start_nowait()
+    await asyncio.sleep(0)
+    watchdog.stop_nowait()
+
+    assert watchdog.statistics().blocked == 0
 
 
 async def test_constructing_starts_no_thread() -> None:

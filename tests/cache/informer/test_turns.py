@@ -100,6 +100,23 @@ async def test_a_lone_event_is_handled_in_the_turn_that_read_it(reader: Reader) 
     assert listener.depth == 0
 
 
+async def test_an_event_that_waits_for_the_end_of_its_turn_has_not_waited_before(
+    reader: Reader,
+) -> None:
+    """Its mailbox was empty for an hour; the status may be read from another thread."""
+    listener = await reader.listen(lambda _: None)
+    await elapse(3600.0)
+    reader.turn.is_open = True
+    listener.put_nowait(Updated(A1, A2))
+
+    status = listener.status(now())
+    reader.turn.end()  # within this test's task: the handler's own task is woken
+    woken = listener.status(now())
+
+    assert (status.depth, status.oldest_seconds) == (1, 0.0)
+    assert (woken.depth, woken.oldest_seconds) == (1, 0.0)
+
+
 async def test_the_handler_finds_the_task_and_the_context_of_every_call(reader: Reader) -> None:
     tasks: set[asyncio.Task[object] | None] = set()
     counts: list[int] = []

@@ -184,6 +184,21 @@ async def test_an_overloaded_server_that_does_not_answer_for_a_sample_is_asked_a
     assert refused.value.status == status
 
 
+async def test_a_sample_that_is_not_answered_hides_no_other(server: APIServer) -> None:
+    at = server.resource_version
+    (pod,) = server.list("v1", "pods")
+    refused = Fault(match=lambda one: "metadata.name=b" in str(one.query), status=503)
+    server.faults.add(refused)
+    seen = [
+        HistorySample("default/b", "u", at, at, existed=True),
+        HistorySample("default/a", pod["metadata"]["uid"], at, at, existed=False),
+    ]
+
+    proof = await proof_of(server, at, *seen)
+
+    assert (proof.verdict, proof.samples) == (HistoryVerdict.BROKEN, 2)
+
+
 class AnswersOnce(ScriptedConnection):
     """Answers the first list, at version 7, and no other."""
 

@@ -87,6 +87,23 @@ async def reading(reader: Reader) -> asyncio.Task[None]:
     return task
 
 
+async def test_a_reader_that_closes_the_response_gets_what_had_arrived_and_its_end() -> None:
+    reader = Reader()
+    take = reader.take
+
+    def close(data: bytes | bytearray, start: int, stop: int) -> None:
+        take(data, start, stop)
+        reader.response.close()
+
+    reader.take = close  # type: ignore[method-assign]
+    task = await reading(reader)
+    reader.arrive(CHUNKED + chunk(b"one") + chunk(b"two") + b"5\r\nab")
+
+    with pytest.raises(TransportError, match="the client closed it"):
+        await task
+    assert reader.taken == [b"one", b"two"]
+
+
 _FRAMES: dict[str, Callable[[bytes], bytes]] = {
     "usual": chunk,
     "upper-case": lambda content: b"%X\r\n%s\r\n" % (len(content), content),

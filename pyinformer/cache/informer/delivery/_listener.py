@@ -317,6 +317,7 @@ class Listener(Generic[V]):
         Args:
             now: the loop's time.
         """
+        is_in_turn = self._is_in_turn  # read first: an event is stamped before it is false
         mailbox = self._mailbox.statistics(now)
         event = self._in_flight
         return HandlerStatus(
@@ -328,7 +329,7 @@ class Listener(Generic[V]):
             dropped_pairs=mailbox.dropped_pairs,
             depth=mailbox.depth,
             peak=mailbox.peak,
-            oldest_seconds=0.0 if self._is_in_turn else mailbox.oldest_seconds,
+            oldest_seconds=0.0 if is_in_turn else mailbox.oldest_seconds,
             in_flight_key=None if event is None else event.key,
             in_flight_seconds=0.0 if event is None else max(0.0, now - self._in_flight_since),
             last_error=self._last_error,
@@ -372,6 +373,7 @@ class Listener(Generic[V]):
 
     def _wake_for_new(self) -> None:
         self._mailbox.stamp_nowait(asyncio.get_running_loop().time())
+        self._is_in_turn = False
         self._wake()
 
     def _wake(self) -> None:
@@ -389,7 +391,6 @@ class Listener(Generic[V]):
 
         To wake it costs an iteration of the event loop, a fifth of what such an event costs.
         """
-        self._is_in_turn = False
         mailbox, waiter, runner = self._mailbox, self._waiter, self._runner
         is_lone = mailbox.room and len(mailbox.queue) == 1
         if waiter is None or waiter.done() or runner is None or not (is_lone and self.has_synced):
@@ -403,6 +404,7 @@ class Listener(Generic[V]):
             return
         mailbox.places_vacated += 1
         self._in_flight = event = mailbox.queue.popleft()
+        self._is_in_turn = False
         self._in_flight_since = started = loop.time()
         try:
             result = self._context.run(self._call, event)

@@ -269,7 +269,9 @@ async def _check_samples(members: Sequence[HistoryMember]) -> Proof:
         for member in members
         for sample in await member.history_samples()
     ]
-    checked, unanswered = 0, ""
+    checked, reason = 0, ""
+    refusal: APIStatusError | None = None
+    is_unanswered = False
     for existed in (True, False):
         kind = [one for one in samples if one[0].existed is existed]
         if not kind:
@@ -277,18 +279,19 @@ async def _check_samples(members: Sequence[HistoryMember]) -> Proof:
         sample, list_watch = max(kind, key=lambda one: _rank(one[0].resource_version))
         checked += 1
         try:
-            reason = await _contradiction(sample, list_watch)
-        except (APIStatusError, ProtocolError) as error:
+            contradiction = await _contradiction(sample, list_watch)
+        except (APIStatusError, ProtocolError, RequestTimeoutError) as error:
+            reason = f"a sample proves nothing: {error}"  # that version may be forgotten
+            is_unanswered = is_unanswered or isinstance(error, RequestTimeoutError)
             if isinstance(error, APIStatusError) and error.status in _NOT_NOW:
-                raise
-            unanswered = f"a sample proves nothing: {error}"  # that version may be forgotten
+                refusal = error
             continue
-        except RequestTimeoutError as error:
-            late = f"the server does not answer for a sample: {error}"
-            return Proof(HistoryVerdict.UNDECIDED, late, checked, is_unanswered=True)
-        if reason:
-            return Proof(HistoryVerdict.BROKEN, reason, checked)
-    return Proof(HistoryVerdict.INTACT, unanswered, checked)
+        if contradiction:
+            return Proof(HistoryVerdict.BROKEN, contradiction, checked)
+    if refusal is not None:
+        raise refusal
+    verdict = HistoryVerdict.UNDECIDED if is_unanswered else HistoryVerdict.INTACT
+    return Proof(verdict, reason, checked, is_unanswered=is_unanswered)
 
 
 async def _contradiction(sample: HistorySample, list_watch: ListWatch) -> str:

@@ -393,9 +393,11 @@ class WatchResponse(asyncio.BufferedProtocol):
             if self._pieces:
                 self._push_pieces()
             if self._scans:
-                take = self._take or self._collect
-                position, is_usual = scan_chunks(self._buffer, 0, self._filled, take)
-                if position == self._filled and is_usual and not self._is_closed:
+                take, filled = self._take or self._collect, self._filled
+                position, is_usual = scan_chunks(self._buffer, 0, filled, take)
+                if filled != self._filled:
+                    self._scans = False  # `take` has closed this, and what was left is dropped
+                elif position == filled and is_usual and not self._is_closed:
                     self._filled = 0  # whole chunks have arrived, as nearly always
                 else:
                     self._keep_chunk(position, is_usual=is_usual)

@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,14 +65,14 @@ class WatchTransport(asyncio.Transport):
         self._room = room
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
+        self._tls_read: Callable[[int, memoryview], int] | None = None
         if context is not None:
-            self._tls = context.wrap_bio(
+            self._tls = tls = context.wrap_bio(
                 self._incoming, self._outgoing, server_hostname=server_name
             )
-        # What SSLObject.read calls with a buffer, which it fills: two calls fewer for an event.
-        self._tls_read: Callable[[int, memoryview], int] | None = getattr(
-            getattr(self._tls, "_sslobj", self._tls), "read", None
-        )
+            # What SSLObject.read calls with a buffer, which it fills: two calls fewer for an event.
+            core: Any = getattr(tls, "_sslobj", tls)
+            self._tls_read = core.read
         self._unsent = b""
         self._is_watched = False  # the loop reports when the socket can be read
         self._is_paused = False
