@@ -141,9 +141,8 @@ class StepTimer:
                 self._set(_AT_ONCE)
                 return
             self._is_set = self.began_at != _WAITS
-            if (
-                self._is_set or self.began_at != _WAITS
-            ):  # a step of this moment may have seen it set
+            # A step that begins in between may have taken it as set.
+            if self._is_set or self.began_at != _WAITS:
                 self._is_set = True
                 self._set(max(_AT_ONCE, min(seconds, self._limit_seconds)))
 
@@ -197,7 +196,7 @@ def _kernel_timer() -> tuple[int, Callable[[float], None]]:
     """
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, "only Linux has timers with a descriptor")
-    import ctypes  # takes milliseconds; Python has these timers itself from 3.13 on
+    import ctypes  # takes milliseconds; `os` has these timers from Python 3.13 on
 
     try:
         library = ctypes.PyDLL(None, use_errno=True)

@@ -45,7 +45,7 @@ class Defined:
 
     def __init__(self, server: Server, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.kind = f"K{unique('x').partition('-')[2]}"
+        self.kind = f"Kind{unique('x').partition('-')[2]}"  # with letters of both cases
         self.plural = f"{self.kind.lower()}s"
         self.api_version = f"{self.kind.lower()}.example.com/v1"
         self._server = server
