@@ -71,11 +71,6 @@ class ServerProgram:
         if self.is_running:
             os.kill(self.pid, signal.SIGCONT)
 
-    def terminate(self) -> None:
-        """Send SIGTERM and wait for the end; does nothing if it has ended."""
-        self._process.terminate()
-        self._process.wait(timeout=_STOP_TIMEOUT_SECONDS)
-
     def last_lines(self, count: int = 15) -> str:
         """Return the last lines of the log."""
         text = self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
