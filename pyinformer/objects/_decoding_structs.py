@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     _Decoder: TypeAlias = Callable[[bytes | memoryview], Any]
 
-_decoders: WeakKeyDictionary[type[Struct], dict[tuple[GroupVersionKind | None, bool], _Decoder]]
+_decoders: WeakKeyDictionary[type[Struct], dict[tuple[GroupVersionKind | None, str], _Decoder]]
 _decoders = WeakKeyDictionary()
 """For each view those of its kinds, of whole objects and of what follows their metadata."""
 _NO_RAW = Raw(b"")
@@ -92,7 +92,7 @@ def decode_owners(text: bytes) -> tuple[OwnerReference, ...]:
 def wire_decoder(view: type[View] | None, gvk: GroupVersionKind | None = None) -> _Decoder:
     """Return a decoder for objects that also decodes the view's fields.
 
-    To make one takes a millisecond, so that informers of one kind share it.
+    It is made once, so that informers of one kind share it.
 
     Args:
         view: the view of each object, or None.
@@ -111,9 +111,9 @@ def tail_decoder(view: type[View] | None, gvk: GroupVersionKind) -> _Decoder:
 
 
 def _kept(view: type[View] | None, gvk: GroupVersionKind | None, metadata: Any) -> _Decoder:  # noqa: ANN401 - a field, as msgspec takes it
-    """Return the decoder of a view and a kind, which is made once."""
+    """Return the decoder of a view and a kind; the name of the field of metadata says which one."""
     of_view = _decoders.setdefault(_Nothing if view is None else _struct(view), {})
-    key = gvk, len(metadata) > 2  # noqa: PLR2004 - a name and a type; with options it is the tail's
+    key = gvk, metadata[0]
     if key not in of_view:
         of_view[key] = _decoder_of([*_only(gvk), metadata], view)
     return of_view[key]

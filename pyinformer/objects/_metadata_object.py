@@ -39,7 +39,7 @@ _PHRASES: Final = (
     (_CREATED, b',"creationTimestamp":"\5",'),
 )
 """Placeholders for the texts that API servers write around fields, in this order."""
-_MARKS: Final = b"\1\2\3\4\5\6\7\x08\x0b\x0c"
+_MARKS: Final = b"".join((_LABELS, _OWNERS, *(mark for mark, _ in (*_FIELDS, *_PHRASES))))
 _MAX_TEXTS = 16_384  # of a few hundred bytes each; then the table is emptied
 _MAX_SEEN = 65_536  # 64-bit numbers
 
@@ -87,18 +87,20 @@ class MetadataSharer:
         if not raw.startswith(PARTIAL_HEAD) or len(raw.translate(None, _MARKS)) < len(raw):
             return KubeObject(key, metadata, view, raw, gvk, problem)
         body = raw[len(PARTIAL_HEAD) :]
-        labels = owners = b""
-        # Each text is restored in its place, so it need not be the whole value.
-        if (start := body.find(b'"labels":{')) >= 0:
-            stop = body.find(b"}", start) + 1
-            if known := self._known(body[start:stop]):
-                body, labels = body[:start] + _LABELS + body[stop:], known
-        if (start := body.find(b'"ownerReferences":[')) >= 0:
-            stop = body.find(b"]", start) + 1
-            if known := self._known(body[start:stop]):
-                body, owners = body[:start] + _OWNERS + body[stop:], known
+        body, labels = self._share(body, b'"labels":{', b"}", _LABELS)
+        body, owners = self._share(body, b'"ownerReferences":[', b"]", _OWNERS)
         body = _without_fields(body, metadata)
         return MetadataObject(key, metadata, view, body, gvk, problem, labels, owners)
+
+    def _share(self, body: bytes, begin: bytes, end: bytes, mark: bytes) -> tuple[bytes, bytes]:
+        """Put a placeholder for a text that is shared; return it, too, empty if it is not."""
+        start = body.find(begin)
+        if start >= 0:
+            # It is restored in its place, so it need not be the whole value.
+            stop = body.find(end, start) + 1
+            if known := self._known(body[start:stop]):
+                return body[:start] + mark + body[stop:], known
+        return body, b""
 
     def _known(self, text: bytes) -> bytes | None:
         """Return the shared copy of a text; None if it is seen for the first time."""
@@ -118,7 +120,7 @@ def _without_fields(body: bytes, meta: ObjectMeta) -> bytes:
     """Return the text behind the head, without what the record has in its fields."""
     name = meta.name
     place = f'"namespace":"{meta.namespace}","uid":"{meta.uid}","resourceVersion":"'
-    prefix = name[: name.rfind("-") + 1]
+    prefix = _prefix_of(name)
     text = f'"name":"{name}","generateName":"{prefix}",{place}'.encode()
     if body.startswith(text):
         body = _GENERATED + body[len(text) :]
@@ -130,7 +132,11 @@ def _without_fields(body: bytes, meta: ObjectMeta) -> bytes:
 
 def _text(metadata: ObjectMeta, field: str) -> bytes:
     if field == "generate_name":
-        head, dash, _ = metadata.name.rpartition("-")
-        return f"{head}{dash}".encode()
+        return _prefix_of(metadata.name).encode()
     value: str | None = getattr(metadata, field)
     return (value or "").encode()
+
+
+def _prefix_of(name: str) -> str:
+    """Return a name without its last part."""
+    return name[: name.rfind("-") + 1]

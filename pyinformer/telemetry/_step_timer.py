@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 _NANO: Final = 1_000_000_000
 _AT_ONCE: Final = 1 / _NANO
 _WAITS: Final = float("inf")
-_FIRST_SECONDS: Final = (
-    0.1  # after a rest, in which steps are taken for the last ones before another
-)
+_FIRST_SECONDS: Final = 0.1  # steps so soon after a rest are taken for the last before another
 _COUNTER_BYTES: Final = 8
 _MOST_SECONDS: Final = 1e9  # what is infinite for a timer
 

@@ -105,10 +105,12 @@ class Watchdog:
         if self._has_started:
             return
         loop, limit_seconds = asyncio.get_running_loop(), self._limit_seconds
+        key = id(loop), limit_seconds
         with _threads_lock:
-            thread = _threads.get((id(loop), limit_seconds))
-            if thread is None or thread.has_ended:
+            thread = _threads.get(key)
+            if thread is None:
                 thread = _WatchingThread(loop, limit_seconds, self._ping_seconds)
+                _threads[key] = thread
         self._has_started = True
         self._measure(self.metrics)
         self._thread = thread
@@ -165,8 +167,6 @@ class _WatchingThread:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, limit_seconds: float, ping_seconds: float
     ) -> None:
-        self.has_ended: bool = False
-        """Whether the loop was closed, or the last watchdog has left."""
         self._loop = loop
         self._loop_thread = threading.get_ident()
         self._limit_seconds = limit_seconds
@@ -183,8 +183,6 @@ class _WatchingThread:
         is_first = not self._watchdogs
         self._watchdogs = (*self._watchdogs, watchdog)
         if is_first:
-            with _threads_lock:
-                _threads[id(self._loop), self._limit_seconds] = self
             self._thread.start()
 
     def leave_nowait(self, watchdog: Watchdog) -> None:
@@ -205,12 +203,10 @@ class _WatchingThread:
             else:
                 self._wait(self._timer)
         finally:
-            self.has_ended = True
             if self._timer is not None:
                 self._timer.release()
-            with _threads_lock:
-                if _threads.get((id(self._loop), self._limit_seconds)) is self:
-                    del _threads[id(self._loop), self._limit_seconds]
+            with _threads_lock:  # the loop is closed, or waits for this thread in leave_nowait()
+                del _threads[id(self._loop), self._limit_seconds]
 
     def _wait(self, timer: StepTimer) -> None:
         """Report each step that lasts."""

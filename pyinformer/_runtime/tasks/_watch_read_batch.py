@@ -22,11 +22,7 @@ class Turn:
         self.is_open: bool = False
         """Whether the turn has begun, so that it will end."""
         self.calls: deque[Callable[[], None]] = deque()
-        """What is called at its end."""
-
-    def at_end(self, call: Callable[[], None]) -> None:
-        """Call a function at the end of the turn, which must be open."""
-        self.calls.append(call)
+        """What is called at its end; more may be added while it is open."""
 
     def end(self) -> None:
         """End the turn and make its calls; a call that raises ends them until the next `end`."""

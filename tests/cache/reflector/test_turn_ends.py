@@ -10,7 +10,7 @@ from tests.waiting import until
 
 async def test_the_turn_of_what_arrived_with_a_list_ends_before_the_watch_is_read() -> None:
     turn, ends = Turn(), list[bool]()
-    turn.at_end(lambda: ends.append(turn.is_open))
+    turn.calls.append(lambda: ends.append(turn.is_open))
     with APIServer(bookmark_interval_seconds=3600.0) as server:
         async with reflecting(server, turn=turn) as running:
             await running.until_watching()
@@ -26,7 +26,7 @@ async def test_a_turn_ends_with_the_events_that_arrived_together() -> None:
         put(server, "a")
         async with reflecting(server, turn=turn) as running:
             await running.until_watching()
-            turn.at_end(lambda: ends.append(turn.is_open))
+            turn.calls.append(lambda: ends.append(turn.is_open))
             put(server, "a", value="new")
             await until(lambda: ends)
 
@@ -40,7 +40,7 @@ async def test_a_turn_that_a_line_cuts_off_which_cannot_be_applied_is_ended() ->
         async with reflecting(server, turn=turn) as running:
             await running.until_watching()
             server.faults.add(Fault(refuse=True, times=None))  # so that no later turn ends it
-            turn.at_end(lambda: ends.append(turn.is_open))
+            turn.calls.append(lambda: ends.append(turn.is_open))
             server.emit_raw("v1", "pods", b"not json\n")
             await until(lambda: ends)
 

@@ -65,14 +65,13 @@ class WatchTransport(asyncio.Transport):
         self._room = room
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
-        self._tls_read: Callable[[int, memoryview], int] | None = None
         if context is not None:
             self._tls = tls = context.wrap_bio(
                 self._incoming, self._outgoing, server_hostname=server_name
             )
             # What SSLObject.read calls with a buffer, which it fills: two calls fewer for an event.
             core: Any = getattr(tls, "_sslobj", tls)
-            self._tls_read = core.read
+            self._tls_read: Callable[[int, memoryview], int] = core.read
         self._unsent = b""
         self._is_watched = False  # the loop reports when the socket can be read
         self._is_paused = False
@@ -238,7 +237,7 @@ class WatchTransport(asyncio.Transport):
         """Pass on what is decrypted, a full buffer at a time, until the response has no room."""
         read, incoming, response = self._tls_read, self._incoming, self._response
         has_more = bool(incoming.pending or tls.pending())
-        while has_more and read is not None and not (self._is_paused or self._is_closed):
+        while has_more and not (self._is_paused or self._is_closed):
             view = response.get_buffer(-1)
             room, filled, size = len(view), 0, 1
             error: OSError | None = None
