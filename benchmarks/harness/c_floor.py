@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.harness.environments import user_cache_folder
+from benchmarks.harness.kept_programs import kept_program
 from benchmarks.harness.phases import Workload
 from benchmarks.peers.floor import watch_request
 
@@ -55,14 +55,9 @@ def compiled(*, source: Path = _SOURCE, cache_folder: Path | None = None) -> Pat
 def _compiled(source: Path, cache_folder: Path) -> Path:
     digest = hashlib.sha256(_run("--version").encode() + source.read_bytes()).hexdigest()[:16]
     target = cache_folder / f"{source.stem}_c-{digest}" / source.stem
-    if target.is_file():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        fresh = Path(folder) / source.stem
-        _run("-O2", "-o", str(fresh), str(source), "-lssl", "-lcrypto")
-        fresh.replace(target)  # in one step: others may be compiling the same
-    return target
+    return kept_program(
+        target, lambda fresh: _run("-O2", "-o", str(fresh), str(source), "-lssl", "-lcrypto")
+    )
 
 
 def _run(*arguments: str) -> str:

@@ -11,10 +11,10 @@ import functools
 import hashlib
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.harness.kept_programs import kept_program
 from pyinformer.errors import KubeAPIServerError
 from pyinformer.testing.kube_apiserver import find_go, user_cache_folder
 
@@ -84,14 +84,10 @@ def pinned(command: list[str], cpu: int | None) -> list[str]:
 def _built(module: Path, cache_folder: Path) -> Path:
     go = installed_go()
     target = cache_folder / f"{module.name}-{_digest(go, module)}" / module.name
-    if target.is_file():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        fresh = Path(folder) / module.name
-        _go(go, "build", "-trimpath", "-buildvcs=false", "-o", str(fresh), ".", module=module)
-        fresh.replace(target)  # in one step: others may be building the same
-    return target
+    options = ("-trimpath", "-buildvcs=false")
+    return kept_program(
+        target, lambda fresh: _go(go, "build", *options, "-o", str(fresh), ".", module=module)
+    )
 
 
 def _digest(go: Path, module: Path) -> str:

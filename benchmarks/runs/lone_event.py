@@ -35,6 +35,7 @@ from benchmarks.runs.figures import (
     cpu_per_update,
     per,
 )
+from benchmarks.runs.real_server import is_real, pods_known
 from benchmarks.runs.run import Bench, Known, Run, Setting, Size
 from benchmarks.runs.variants import Variant
 from benchmarks.server.written import WrittenPods, written_pods
@@ -162,9 +163,8 @@ def evenly(count: int, per_second: float) -> Iterator[int]:
 @contextlib.contextmanager
 def _open(setting: Setting) -> Iterator[Bench]:
     objects, events = _SIZES[setting.size]
-    is_real = setting.size is not Size.SMOKE
     with (
-        written_pods(objects, seed=setting.seed, is_real=is_real) as pods,
+        written_pods(objects, seed=setting.seed, is_real=is_real(setting)) as pods,
         contextlib.ExitStack() as stack,
     ):
         begun = {peer: _begun(peer, pods, stack) for peer in setting.peers or _PEERS[setting.size]}
@@ -177,13 +177,7 @@ def _open(setting: Setting) -> Iterator[Bench]:
         lone.play()  # what loads late loads now
         lone.server_micros.clear()
         lone.rates.clear()
-        workload: Known = {
-            "server": "kube-apiserver and etcd" if is_real else "pyinformer.testing.APIServer",
-            "objects": objects,
-            "updates": events,
-            "seed": setting.seed,
-            "object bytes, mean": round(pods.mean_bytes()),
-        }
+        workload = pods_known(pods, events, setting)
         yield _Bench(lone, PairedRounds(lone.play), workload)
 
 

@@ -75,19 +75,32 @@ class _RealBench:
         return found
 
 
+def is_real(setting: Setting) -> bool:
+    """Return whether the server is a real kube-apiserver; in the smoke it is the embedded one."""
+    return setting.size is not Size.SMOKE
+
+
+def server_name(setting: Setting) -> str:
+    """Name the server of a run of this size."""
+    return "kube-apiserver and etcd" if is_real(setting) else "pyinformer.testing.APIServer"
+
+
+def pods_known(pods: WrittenPods, updates: int, setting: Setting) -> Known:
+    """Return what the report says of the pods of a run and of their server."""
+    return {
+        "server": server_name(setting),
+        "objects": len(pods.names),
+        "updates": updates,
+        "seed": setting.seed,
+        "object bytes, mean": round(pods.mean_bytes()),
+    }
+
+
 @contextlib.contextmanager
 def _open(sizes: Mapping[Size, tuple[int, int]], setting: Setting) -> Iterator[Bench]:
     objects, updates = sizes[setting.size]
-    is_real = setting.size is not Size.SMOKE
-    with written_pods(objects, seed=setting.seed, is_real=is_real) as pods:
-        known: Known = {
-            "server": "kube-apiserver and etcd" if is_real else "pyinformer.testing.APIServer",
-            "objects": objects,
-            "updates": updates,
-            "seed": setting.seed,
-            "object bytes, mean": round(pods.mean_bytes()),
-            "client CPU": f"{setting.client_cpu}",
-        }
+    with written_pods(objects, seed=setting.seed, is_real=is_real(setting)) as pods:
+        known = pods_known(pods, updates, setting) | {"client CPU": f"{setting.client_cpu}"}
         yield _RealBench(pods, updates, known, setting.client_cpu)
 
 
@@ -121,11 +134,10 @@ class _RestBench:
 
 @contextlib.contextmanager
 def _open_rest(setting: Setting) -> Iterator[Bench]:
-    is_real = setting.size is not Size.SMOKE
-    seconds = 30.0 if is_real else 0.2
-    with small_collections(INFORMERS, _PODS_EACH, is_real=is_real) as server:
+    seconds = 30.0 if is_real(setting) else 0.2
+    with small_collections(INFORMERS, _PODS_EACH, is_real=is_real(setting)) as server:
         known: Known = {
-            "server": "kube-apiserver and etcd" if is_real else "pyinformer.testing.APIServer",
+            "server": server_name(setting),
             "informers": INFORMERS,
             "objects of each": _PODS_EACH,
             "seconds": seconds,
