@@ -80,7 +80,9 @@ async def test_an_object_that_always_exists_is_in_every_read(apiserver: APIServe
             for thread in threads:
                 thread.start()
             try:
-                for _ in range(_ROUNDS // 4):
+                rounds = 0
+                while rounds < _ROUNDS // 4 or not said:  # a busy machine may give few turns
+                    rounds += 1
                     for wish in ("ab", "b", "bc", "c"):
                         await pods.set_namespaces(list(wish))
                     await pods.wait_for_cache_sync(timeout_seconds=100)
@@ -88,5 +90,4 @@ async def test_an_object_that_always_exists_is_in_every_read(apiserver: APIServe
                 stop.set()
                 for thread in threads:
                     thread.join()
-    assert said
     assert set(said) == {""}

@@ -47,7 +47,7 @@ class Process:
         self._list()
 
     def run(self) -> None:
-        """Write, and receive the events."""
+        """Write, and receive the events; may be called again."""
         for _ in range(_WRITES):
             chance = self._random.random()
             if chance < 0.5:
@@ -132,9 +132,11 @@ def test_no_reader_sees_an_older_state_than_it_saw_before() -> None:
         thread.start()
     try:
         process.run()
+        # A busy machine may have given the readers few turns.
+        while any(reader.rounds <= 10 and not reader.faults for reader in readers):
+            process.run()
     finally:
         ended.set()
         for thread in threads:
             thread.join()
     assert [fault for reader in readers for fault in reader.faults] == []
-    assert all(reader.rounds > 10 for reader in readers)
