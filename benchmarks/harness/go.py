@@ -18,7 +18,7 @@ from benchmarks.harness.kept_programs import kept_program
 from pyinformer.errors import KubeAPIServerError
 from pyinformer.testing.kube_apiserver import find_go, user_cache_folder
 
-_CLIENT_GO = Path(__file__).parents[1] / "peers" / "client_go"
+_PEERS = Path(__file__).parents[1] / "peers"
 _USUAL_PLACE = "/usr/local/go/bin"  # where Go's own instructions put it, on PATH or not
 _SOURCES = ("*.go", "go.mod", "go.sum")
 _BUILD_TIMEOUT_SECONDS = 900.0
@@ -31,7 +31,18 @@ def client_go() -> Path | str:
     Returns:
         The program, or why there is none.
     """
-    with go_program(_CLIENT_GO, wanted=True) as program:
+    with go_program(_PEERS / "client_go", wanted=True) as program:
+        return program
+
+
+@functools.cache
+def controller_runtime() -> Path | str:
+    """Build the program of the controller-runtime peers, once in this process.
+
+    Returns:
+        The program, or why there is none.
+    """
+    with go_program(_PEERS / "controller_runtime", wanted=True) as program:
         return program
 
 

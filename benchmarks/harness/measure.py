@@ -119,6 +119,15 @@ PEERS = {
         "run_private_dict",
         "stripped; view, two indexes, handler that takes a private dict",
     ),
+    "pyinformer-controller": PeerProgram(
+        "benchmarks.peers.own_reconciles", "run", "the default, a controller, async reconcile"
+    ),
+    "pyinformer-controller-uvloop": PeerProgram(
+        "benchmarks.peers.own_reconciles", "run", "the same on uvloop", loop="uvloop"
+    ),
+    "pyinformer-controller-plain": PeerProgram(
+        "benchmarks.peers.own_reconciles", "run_plain", "the same with a plain reconcile"
+    ),
     "pyinformer-reads": PeerProgram(
         "benchmarks.peers.own", "run_reads", "reads of cached, stripped objects"
     ),
@@ -133,6 +142,11 @@ CLIENT_GO_PEERS = {
     "client-go-protobuf": "the same over protobuf",
     "client-go-metadata": "its metadata informer: no bodies",
     "client-go-dynamic": "its dynamic informer: unstructured objects, over JSON",
+}
+
+CONTROLLER_RUNTIME_PEERS = {
+    "controller-runtime": "a controller of typed pods, which it reads as deep copies",
+    "controller-runtime-no-copy": "the same with DefaultUnsafeDisableDeepCopy",
 }
 
 FLOOR_C = "floor-c"
@@ -279,6 +293,11 @@ def _command(peer: str) -> list[str] | str:
 
         program = client_go()
         return program if isinstance(program, str) else [str(program), "informer"]
+    if peer in CONTROLLER_RUNTIME_PEERS:
+        from benchmarks.harness.go import controller_runtime  # as above
+
+        program = controller_runtime()
+        return program if isinstance(program, str) else [str(program), "follow"]
     python = _interpreter(peer)
     if isinstance(python, str):
         return python

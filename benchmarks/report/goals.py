@@ -21,7 +21,15 @@ from benchmarks.runs.figures import (
     cpu_per_update,
     rss_per_object,
 )
-from benchmarks.runs.lone_event import FOUR, LONE_EVENT, METADATA, SIXTEEN
+from benchmarks.runs.lone_event import (
+    CONTROLLER,
+    CONTROLLER_RUNTIME,
+    FOUR,
+    LONE_EVENT,
+    METADATA,
+    RECONCILE,
+    SIXTEEN,
+)
 from benchmarks.runs.metrics import METRICS, PROMETHEUS
 from benchmarks.runs.real_server import REST
 from benchmarks.runs.recording import RECORDED, RECORDING
@@ -118,6 +126,13 @@ GOALS: tuple[Goal, ...] = (
         LONE_EVENT.name,
         _LONE,
         {f"{FOUR} / {OWN}": 1.02, f"{SIXTEEN} / {OWN}": 1.15},
+    ),
+    *_goals(
+        "a lone reconcile at a real kube-apiserver over TLS (CPU)",
+        "reconcile",
+        RECONCILE.name,
+        _LONE,
+        {f"{CONTROLLER} / {CONTROLLER_RUNTIME}": 0.8},
     ),
     *_goals(
         "start of 40 informers at a real kube-apiserver",

@@ -28,7 +28,7 @@ class Subject:
 
 _OTHERS = Subject("parts", "Parts: reads, work queues, metrics, imports")
 SUBJECTS = (
-    Subject("lone-event", "A lone event", ("lone-event",)),
+    Subject("lone-event", "A lone event", ("lone-event", "reconcile")),
     Subject("updates", "Watch updates", ("updates-*", "fan-out")),
     Subject("latency", "Latency", ("latency-*",)),
     Subject(

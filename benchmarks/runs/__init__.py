@@ -13,7 +13,7 @@ from benchmarks.runs.curve import CURVE
 from benchmarks.runs.fan_out import FAN_OUT
 from benchmarks.runs.imports import IMPORTS
 from benchmarks.runs.latency import LATENCY
-from benchmarks.runs.lone_event import LONE_EVENT
+from benchmarks.runs.lone_event import LONE_EVENT, RECONCILE
 from benchmarks.runs.metrics import METRICS
 from benchmarks.runs.queues import QUEUE
 from benchmarks.runs.reads import READS, READS_OWN
@@ -30,6 +30,7 @@ from benchmarks.runs.updates import QUEUE as UPDATES_QUEUE
 
 RUNS: tuple[Run, ...] = (
     LONE_EVENT,
+    RECONCILE,
     METADATA,
     OBJECT,
     UPDATES_QUEUE,

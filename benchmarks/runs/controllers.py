@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.harness.go import go_program, pinned
+from benchmarks.harness.go import controller_runtime, pinned
 from benchmarks.harness.phases import Measurement
 from benchmarks.report.rows import Spec
 from benchmarks.runs.figures import extra
@@ -27,7 +27,6 @@ CONTROLLER_RUNTIME = "controller-runtime"
 CONTROLLER = "controller"
 PEERS = (CONTROLLER_RUNTIME, CONTROLLER)
 MEMORY_PEERS = ("controller-memory",)
-_MODULE = Path(__file__).parents[1] / "peers" / "controller_runtime"
 _TIMEOUT_SECONDS = 3_600.0
 
 
@@ -130,8 +129,8 @@ def _open(setting: Setting) -> Iterator[Bench]:
         "no-ops": workload.noops,
         "client and server CPU": f"{setting.client_cpu}, {setting.server_cpu}",
     }
-    with go_program(_MODULE, wanted=setting.size is not Size.SMOKE) as program:
-        yield _ControllerBench(known, workload, program, setting)
+    program = "not asked for" if setting.size is Size.SMOKE else controller_runtime()
+    yield _ControllerBench(known, workload, program, setting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""What a lone event costs: all peers follow one kube-apiserver, and one pod changes at a time.
+"""What a lone event costs, and a lone reconcile: all peers follow one kube-apiserver at once.
 
-All peers get the same events at the same moments, so that a round compares them under the same
-load. Between two events a process sleeps, and other programs use the CPU's caches; in a replay,
-which sends as fast as a peer reads, that cost cannot be seen.
+One pod changes at a time. All peers get the same events at the same moments, so that a round
+compares them under the same load. Between two events a process sleeps, and other programs use the
+CPU's caches; in a replay, which sends as fast as a peer reads, that cost cannot be seen.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import itertools
 import statistics
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -31,6 +32,7 @@ from benchmarks.runs.figures import (
     OWN,
     PROTOBUF,
     UVLOOP,
+    Ratios,
     against,
     cpu_per_update,
     per,
@@ -47,6 +49,13 @@ _OURS = (OWN, UVLOOP, METADATA, FOUR, SIXTEEN)
 _PEERS = {
     Size.SMOKE: (*_OURS, _FLOOR),
     Size.FULL: (JSON, PROTOBUF, DICTS, _KOPF, *_OURS, _FLOOR, FLOOR_C),
+}
+CONTROLLER, CONTROLLER_RUNTIME = f"{OWN}-controller", "controller-runtime"
+_NO_COPY = f"{CONTROLLER_RUNTIME}-no-copy"
+_CONTROLLERS = (CONTROLLER, f"{CONTROLLER}-uvloop", f"{CONTROLLER}-plain")
+_RECONCILING_PEERS = {
+    Size.SMOKE: (*_CONTROLLERS, OWN),
+    Size.FULL: (CONTROLLER_RUNTIME, _NO_COPY, *_CONTROLLERS, OWN),
 }
 _SIZES = {Size.SMOKE: (30, 20), Size.FULL: (1_000, 300)}
 _PER_SECOND = 60.0
@@ -161,13 +170,13 @@ def evenly(count: int, per_second: float) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _open(setting: Setting) -> Iterator[Bench]:
+def _open(peers: Mapping[Size, Sequence[str]], setting: Setting) -> Iterator[Bench]:
     objects, events = _SIZES[setting.size]
     with (
         written_pods(objects, seed=setting.seed, is_real=is_real(setting)) as pods,
         contextlib.ExitStack() as stack,
     ):
-        begun = {peer: _begun(peer, pods, stack) for peer in setting.peers or _PEERS[setting.size]}
+        begun = {peer: _begun(peer, pods, stack) for peer in setting.peers or peers[setting.size]}
         lone = _LoneEvents(
             pods,
             events,
@@ -193,20 +202,20 @@ def _begun(peer: str, pods: WrittenPods, stack: contextlib.ExitStack) -> Followe
         return follower.wait(follows) or follower
 
 
-def _specs(_: Known) -> tuple[Spec, ...]:
-    rivals = against(OWN, (PROTOBUF, JSON, DICTS, _KOPF, _FLOOR, FLOOR_C))
+_RATIOS: Ratios = (
+    *against(OWN, (PROTOBUF, JSON, DICTS, _KOPF, _FLOOR, FLOOR_C)),
+    (UVLOOP, PROTOBUF),
+    *((other, OWN) for other in (UVLOOP, METADATA, FOUR, SIXTEEN)),
+)
+_RECONCILING_RATIOS: Ratios = (
+    *((own, other) for own in _CONTROLLERS for other in (CONTROLLER_RUNTIME, _NO_COPY)),
+    (CONTROLLER, OWN),
+)
+
+
+def _specs(ratios: Ratios, _: Known) -> tuple[Spec, ...]:
     return (
-        Spec(
-            "CPU per lone event",
-            "us",
-            cpu_per_update,
-            {},
-            (
-                *rivals,
-                (UVLOOP, PROTOBUF),
-                *((other, OWN) for other in (UVLOOP, METADATA, FOUR, SIXTEEN)),
-            ),
-        ),
+        Spec("CPU per lone event", "us", cpu_per_update, {}, ratios),
         Spec(
             "sleeps per lone event",
             "",
@@ -227,6 +236,20 @@ LONE_EVENT = Run(
     ),
     peers=_PEERS,
     rounds={Size.SMOKE: 1, Size.FULL: 9},
-    open=_open,
-    specs=_specs,
+    open=partial(_open, _PEERS),
+    specs=partial(_specs, _RATIOS),
+)
+
+RECONCILE = replace(
+    LONE_EVENT,
+    name="reconcile",
+    title="A lone reconcile at a real kube-apiserver",
+    says=(
+        "The same with controllers: each event makes a request, and its reconcile gets the pod from"
+        " the cache and looks at its phase. An informer with a handler follows beside them: what it"
+        " does not cost is the controller's."
+    ),
+    peers=_RECONCILING_PEERS,
+    open=partial(_open, _RECONCILING_PEERS),
+    specs=partial(_specs, _RECONCILING_RATIOS),
 )

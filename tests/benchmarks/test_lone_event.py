@@ -1,6 +1,6 @@
-"""The run of lone events: what it counts, how its rounds are paired, and who takes no part.
+"""Lone events and lone reconciles: what is counted, how rounds are paired, who takes no part.
 
-The smoke of the run follows the embedded server. No figure has a threshold.
+The smoke of a run follows the embedded server. No figure has a threshold.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from benchmarks.harness.phases import Measurement
 from benchmarks.harness.processes import ThreadUse, thread_use
 from benchmarks.report.progress import Estimate, Lines
 from benchmarks.report.rows import make_rows
-from benchmarks.runs.lone_event import LONE_EVENT, PairedRounds, evenly, measured
-from benchmarks.runs.run import Bench, Setting, Size
+from benchmarks.runs.lone_event import LONE_EVENT, RECONCILE, PairedRounds, evenly, measured
+from benchmarks.runs.run import Bench, Run, Setting, Size
 from benchmarks.runs.turns import carry_out, make_plan
 
 pytestmark = pytest.mark.timeout(120)
@@ -139,11 +139,12 @@ def test_a_peer_that_follows_runs_until_its_block_ends() -> None:
         os.kill(follower.pid, 0)
 
 
-def test_the_smoke_yields_every_row() -> None:
-    peers = LONE_EVENT.peers[Size.SMOKE]
-    with LONE_EVENT.open(Setting(Size.SMOKE)) as bench:
+@pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in (LONE_EVENT, RECONCILE)])
+def test_the_smoke_yields_every_row(run: Run) -> None:
+    peers = run.peers[Size.SMOKE]
+    with run.open(Setting(Size.SMOKE)) as bench:
         rounds = [_round(bench, peers)]
-        rows = make_rows(LONE_EVENT.specs(bench.known), peers, rounds)
+        rows = make_rows(run.specs(bench.known), peers, rounds)
     assert {row.peer for row in rows if " / " not in row.peer} == set(peers)
     assert [row for row in rows if row.median is None] == []
     assert bench.known["CPU of the server per event, us"]

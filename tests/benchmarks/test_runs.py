@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.harness.limits import MemoryLimit, memory_limit
-from benchmarks.harness.measure import CLIENT_GO_PEERS, PEERS
+from benchmarks.harness.measure import CLIENT_GO_PEERS, CONTROLLER_RUNTIME_PEERS, PEERS
 from benchmarks.harness.phases import Measurement, Pauses
 from benchmarks.report.rows import Least, Row, Spec, make_rows
 from benchmarks.runs import RUNS
@@ -44,7 +44,8 @@ def test_all_memory_modes_sync_and_the_default_does_on_uvloop() -> None:
 
 @pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in RUNS])
 def test_the_smoke_of_a_run_needs_neither_go_nor_other_environments(run: Run) -> None:
-    foreign = {*CLIENT_GO_PEERS, *(name for name, peer in PEERS.items() if peer.environment)}
+    environments = (name for name, peer in PEERS.items() if peer.environment)
+    foreign = {*CLIENT_GO_PEERS, *CONTROLLER_RUNTIME_PEERS, *environments}
     assert not foreign & {re.split("[ ,]", peer)[0] for peer in run.peers[Size.SMOKE]}
 
 

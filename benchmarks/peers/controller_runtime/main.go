@@ -3,6 +3,7 @@
 //
 // In goes the server's URL, the number of objects and of repeats; out comes one line of JSON: CPU
 // time of the whole process (its garbage collector included) per object, medians over the repeats.
+// With `follow` it reconciles pods until it is ended, and is measured from outside.
 package main
 
 import (
@@ -115,6 +116,10 @@ func argument(position int) int {
 
 func main() {
 	ctrl.SetLogger(logr.Discard())
+	if os.Args[1] == "follow" {
+		must(runFollower(os.Args[2:]))
+		return
+	}
 	url, objects, repeats := os.Args[1], argument(2), argument(3)
 	measure(syncAlone, url, objects) // what is made once
 	var alone, controlled, overhead, walls []float64
