@@ -43,7 +43,7 @@ class _Repeats:
     def __init__(self) -> None:
         self.starts = 1
         self.inputs: set[int] = set()
-        self.causes: dict[str, int] = {}
+        self.causes: dict[tuple[str, str], int] = {}
 
     def count(self, reasons: Sequence[Reason]) -> None:
         """Count a start."""
@@ -51,15 +51,16 @@ class _Repeats:
         for reason in reasons:
             if reason.event not in _OWN_REQUESTS and len(self.inputs) < _MAX_INPUTS:
                 self.inputs.add(hash((reason.source, reason.key, reason.resource_version)))
-            cause = f"{reason.source} {reason.event}"
+            cause = reason.source, reason.event
             if cause in self.causes or len(self.causes) < _MAX_CAUSES:
                 self.causes[cause] = self.causes.get(cause, 0) + 1
 
     def found(self, request_id: RequestId) -> HotKey:
         """Return what is known of the key."""
-        causes = sorted(self.causes.items(), key=lambda item: -item[1])
+        counted = sorted(self.causes.items(), key=lambda item: -item[1])
+        causes = tuple((" ".join(cause), count) for cause, count in counted)
         inputs = max(1, len(self.inputs))  # something caused the first start
-        return HotKey(request_id, self.starts, inputs, tuple(causes))
+        return HotKey(request_id, self.starts, inputs, causes)
 
 
 @final
@@ -121,7 +122,15 @@ class HotLoops:
             self._roll(now)
         elif len(self._counts) >= _MAX_COUNTED:
             self._counts = {key: self._counts.get(key) for key in self._hot}
-        repeats = self._count(request_id, reasons)
+        counts = self._counts
+        repeats = counts.get(request_id)
+        if repeats is not None:
+            repeats.count(reasons)
+        elif request_id in counts:
+            repeats = counts[request_id] = _Repeats()
+            repeats.count(reasons)
+        else:
+            counts[request_id] = None
         if request_id in self._hot:
             self._hot[request_id] = now + self._delay_seconds
             return None
@@ -135,17 +144,6 @@ class HotLoops:
         """Return the keys that are slowed; from any thread."""
         is_stale = now >= self._ends_at + self._window_seconds  # no reconcile started for so long
         return () if is_stale else tuple(self._found.values())
-
-    def _count(self, request_id: RequestId, reasons: Sequence[Reason]) -> _Repeats | None:
-        counts = self._counts
-        if request_id not in counts:
-            counts[request_id] = None
-            return None
-        repeats = counts.get(request_id)
-        if repeats is None:
-            repeats = counts[request_id] = _Repeats()
-        repeats.count(reasons)
-        return repeats
 
     def _roll(self, now: float) -> None:
         for request_id in list(self._hot):

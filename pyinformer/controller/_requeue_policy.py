@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
+
+from msgspec import Struct
 
 from pyinformer._printable import printable, shortened
 from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import refusal_text
 from pyinformer.controller._result import Result
+from pyinformer.controller.sources import Request
 from pyinformer.errors import APIStatusError, FencedError, RetryAfter, TerminalError
 
 if TYPE_CHECKING:
-    from pyinformer.controller.sources import Request, RequestId
+    from pyinformer.controller.sources import RequestId
     from pyinformer.workqueue import RateLimiter
 
 OutcomeKind: TypeAlias = Literal["success", "requeue", "error", "retry_after", "terminal"]
@@ -35,8 +37,7 @@ _MAX_SHOWN_CHARS: Final = 300  # of a refusal; one is kept for each failing key
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """How one reconcile ended, and what follows."""
 
     request: Request

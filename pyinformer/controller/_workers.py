@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast, final
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import UserCodeTask, ends_task
+from pyinformer._runtime.tasks import ends_task
 from pyinformer.client.transport import CURRENT_GUARD
 from pyinformer.controller._result import Result
 from pyinformer.controller._status import WorkerStatus
@@ -24,7 +24,7 @@ from pyinformer.errors import QueueClosedError, ReconcileTimeoutError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
-    from pyinformer._runtime.tasks import UserTask, UserTasks
+    from pyinformer._runtime.tasks import UserCodeTask, UserTask, UserTasks
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._reconcile_spans import ReconcileSpans
     from pyinformer.controller._request_queue import RequestQueue
@@ -63,12 +63,14 @@ class Worker:
     """The state of one worker: its task, and the request that it reconciles.
 
     Args:
-        name: the name of the task while it is idle.
+        number: of the worker.
+        controller: the name of the controller.
         on_stuck: called when the reconcile of the worker is stuck; None for a worker of the queue,
             whose request then waits.
     """
 
     __slots__ = (
+        "_controller",
         "cancelled_at",
         "is_replaced",
         "is_stuck",
@@ -80,8 +82,11 @@ class Worker:
         "user_task",
     )
 
-    def __init__(self, name: str, on_stuck: Callable[[Ended], None] | None = None) -> None:
-        self.name: str = name
+    def __init__(
+        self, number: int, controller: str, on_stuck: Callable[[Ended], None] | None = None
+    ) -> None:
+        self.name: str = f"worker {number} of controller {controller}"
+        self._controller = controller
         self.on_stuck: Callable[[Ended], None] | None = on_stuck
         self.request: Request | None = None
         self.started_at: float = 0.0
@@ -91,8 +96,20 @@ class Worker:
         """The reconcile ignores its cancellation."""
         self.is_replaced: bool = False
         """Another worker has taken its place: it ends when the reconcile does."""
-        self.task: asyncio.Task[object]
+        self.task: UserCodeTask
         self.user_task: UserTask | None = None
+
+    def enter(self) -> None:
+        """Record the current task, which is its own, and show in its name what it reconciles."""
+        self.task = cast("UserCodeTask", asyncio.current_task())
+        self.task.shown_name = self.shown_name
+
+    def shown_name(self) -> str:
+        """Return what it does, for logs; from any thread."""
+        request = self.request
+        if request is None:
+            return self.name
+        return f"reconcile of {request} by controller {self._controller}"
 
     @property
     def is_detached(self) -> bool:
@@ -286,10 +303,11 @@ class WorkerPool:
 
         async def run() -> None:
             """Reconcile in the worker's task."""
-            worker.task = _current_task()
+            worker.enter()
             span = None if self._spans is None else self._spans.start(request)
             try:
-                finish(await self._reconcile(worker, request))
+                now = asyncio.get_running_loop().time()
+                finish(await self._reconcile(worker, request, now))
             finally:
                 if span is not None:
                     if outcome.done() and not outcome.cancelled():
@@ -363,7 +381,7 @@ class WorkerPool:
 
     def _new_worker(self, on_stuck: Callable[[Ended], None] | None = None) -> Worker:
         self._made += 1
-        worker = Worker(f"worker {self._made} of controller {self._controller}", on_stuck)
+        worker = Worker(self._made, self._controller, on_stuck)
         self._workers.append(worker)
         return worker
 
@@ -372,7 +390,7 @@ class WorkerPool:
         worker.user_task = self._tasks.spawn(worker.name, self._run(worker))
 
     async def _run(self, worker: Worker) -> None:
-        worker.task = _current_task()
+        worker.enter()
         try:
             await self._work(worker)
         except QueueClosedError:
@@ -392,15 +410,15 @@ class WorkerPool:
             request_id = await queue.get()
             span = None
             try:
-                reasons = decisions.prepare(request_id, now())
+                began_at = now()
+                reasons = decisions.prepare(request_id, began_at)
                 if reasons is not None:
                     request = request_for(request_id, reasons)
                     if spans is not None:
                         span = spans.start(request)
-                    ended = await self._reconcile(worker, request)
+                    ended = await self._reconcile(worker, request, began_at)
                     ended_at = now()
-                    seconds = ended_at - worker.started_at
-                    outcome = decisions.conclude(request, ended, ended_at, seconds)
+                    outcome = decisions.conclude(request, ended, ended_at, ended_at - began_at)
                     if span is not None:
                         span.outcome = outcome
             finally:
@@ -408,15 +426,13 @@ class WorkerPool:
                     span.end()
                 queue.done(request_id)
 
-    async def _reconcile(self, worker: Worker, request: Request) -> Ended:
+    async def _reconcile(self, worker: Worker, request: Request, now: float) -> Ended:
         """Call the user's function and return how it ended, whatever it raised."""
         task = worker.task
-        worker.started_at = now = asyncio.get_running_loop().time()
+        worker.started_at = now
         worker.request = request
-        task.set_name(f"reconcile of {request} by controller {self._controller}")
         self._deadlines.started(now)
-        if isinstance(task, UserCodeTask):  # as begin_user_code does, without another call
-            task.cancelled_before = task.cancelling()
+        task.cancelled_before = task.cancelling()  # as begin_user_code does, without another call
         try:
             guard = CURRENT_GUARD.get()  # not check_guard(): a call less for each reconcile
             if guard is not None:  # its request may have waited beyond the end of the term
@@ -429,7 +445,6 @@ class WorkerPool:
             ended = error
         finally:
             worker.request = None
-            task.set_name(worker.name)
         if worker.cancelled_at is not None:
             return self._timed_out(worker, task, request, ended)
         if isinstance(ended, asyncio.CancelledError) and ends_task(ended, task):
@@ -446,7 +461,7 @@ class WorkerPool:
         raise error
 
     def _timed_out(
-        self, worker: Worker, task: asyncio.Task[object], request: Request, ended: Ended
+        self, worker: Worker, task: UserCodeTask, request: Request, ended: Ended
     ) -> ReconcileTimeoutError:
         """Return the error that stands for any end after the deadline."""
         task.uncancel()
@@ -493,8 +508,5 @@ class WorkerPool:
 
     def _leave(self, worker: Worker) -> None:
         self._workers.remove(worker)
+        worker.task.shown_name = None  # it refers to the worker, which refers to it
         self._changed.set()
-
-
-def _current_task() -> asyncio.Task[object]:
-    return cast("asyncio.Task[object]", asyncio.current_task())  # a coroutine is run by a task

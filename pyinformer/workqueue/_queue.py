@@ -239,7 +239,7 @@ class Queue(Generic[T]):
         except TypeError as error:
             raise unhashable(item, error) from error
         if is_known or not self._is_plain or item is None:
-            self._add_and_notify(item)
+            Queue.add_nowait(self, item)
         else:
             self._push(item)
             states[item] = self._mark or self._read_clock()
@@ -264,13 +264,13 @@ class Queue(Generic[T]):
             is_known = item in states
         except TypeError as error:
             raise unhashable(item, error) from error
-        if not self._is_plain or item is None:
-            self._add_and_notify(item)
-        elif is_known:
-            self._add_ready(item)
-        else:
+        if self._is_plain and not is_known and item is not None:
             self._push(item)
             states[item] = self._mark or self._read_clock()
+        elif self._moments:
+            self._add_beside_delayed(item)
+        else:
+            self._add_ready(item)
 
     def add_after(self, item: T, delay_seconds: float) -> None:
         """Add a key after a delay; from any thread, also before an event loop runs.
@@ -548,11 +548,8 @@ class Queue(Generic[T]):
             is_shutting_down=self._closed,
         )
 
-    def _add_and_notify(self, item: T) -> None:
-        """Add a key to a queue that has delayed keys or waiters, or is closed."""
-        if not self._moments:
-            self._add_ready(item)
-            return
+    def _add_beside_delayed(self, item: T) -> None:
+        """Add a key to a queue that has delayed keys; it may be one of them."""
         self._promote()
         self._add_ready(item)
         self._schedule.discard(item)

@@ -38,6 +38,13 @@ class UserCodeTask(asyncio.Task[None]):
     """Its owner has cancelled it, or the end of the event loop has."""
     cancelled_before: int = 0
     """What `cancelling()` was when the present call of user code began."""
+    shown_name: Callable[[], str] | None = None
+    """Returns what it works on, from any thread; None for a task whose name stays."""
+
+    def get_name(self) -> str:
+        """Return its name, for logs; it is made when it is read."""
+        shown_name = self.shown_name  # read once: its owner may end the task meanwhile
+        return super().get_name() if shown_name is None else shown_name()
 
     def cancel(self, msg: object = None) -> bool:
         """Cancel it; once the loop runs no more, that is the end of the program."""
