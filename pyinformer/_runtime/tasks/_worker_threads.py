@@ -53,17 +53,24 @@ class WorkerThreads:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_R] = loop.create_future()
+        ended: asyncio.Future[None] = loop.create_future()  # a cancellation ends this one alone
         context = contextvars.copy_context()
+
+        def wake(settle: Callable[[], None]) -> None:
+            """Hand over the result, on the loop."""
+            settle()
+            if not ended.done():
+                ended.set_result(None)
 
         def job() -> Callable[[], object]:
             """Run in the thread; return the function that hands over the result."""
             settle = _result_of(partial(context.run, call), future)
-            return partial(loop.call_soon_threadsafe, settle)
+            return partial(loop.call_soon_threadsafe, wake, settle)
 
         self._submit(job)
         with _held_time(loop):
             try:
-                await asyncio.wait((future,))
+                await ended
             except asyncio.CancelledError:
                 if not future.done():
                     on_cancelled()
