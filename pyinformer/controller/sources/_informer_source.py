@@ -170,7 +170,7 @@ class InformerSource(ABC, Generic[V]):
         ):
             self._filtered += 1
         else:
-            self._hand_over(self._collect(old, new), self._reason(what, new or old), what)
+            self._hand_over(self._collect(old, new), self._reason(what, new or old))
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
         """Take what the cache holds already, to be handled by `run`."""
@@ -187,7 +187,7 @@ class InformerSource(ABC, Generic[V]):
             return
         known = () if now is None else self._collect(None, now)
         missed = [request for request in self._collect(was, None) if request not in known]
-        self._hand_over(missed, self._reason("superseded", was), "superseded")
+        self._hand_over(missed, self._reason("superseded", was))
 
     def on_initial_list_complete(self) -> None:
         """Record that the initial list is complete."""
@@ -255,7 +255,7 @@ class InformerSource(ABC, Generic[V]):
         """Enqueue the deferred requests of a namespace for objects that are no longer cached."""
         for key, requests in self._left.take(namespace).items():
             if self.informer.lister.get(key, allow_unsynced=True) is None:
-                self._hand_over(requests, Reason(self.name, "deleted", key=key), "deleted")
+                self._hand_over(requests, Reason(self.name, "deleted", key=key))
 
     def _is_outside(self, key: str) -> bool:
         """Return whether the namespace of a key is not followed any more."""
@@ -270,10 +270,10 @@ class InformerSource(ABC, Generic[V]):
         key = "" if known is None else known._key
         return self._predicate_call.call(key, verdict, predicate, old, new) is not False
 
-    def _hand_over(self, requests: Collection[Request], reason: Reason, what: ReasonEvent) -> None:
+    def _hand_over(self, requests: Collection[Request], reason: Reason) -> None:
         if self._enqueue is None:  # detached by one of the user's functions
             return
-        priority = LOW_PRIORITY if what in _MAY_WAIT else 0
+        priority = LOW_PRIORITY if reason.event in _MAY_WAIT else 0
         for request in requests:
             self._enqueue(request, reason, priority=priority)
         self._enqueued += len(requests)
@@ -300,7 +300,7 @@ class InformerSource(ABC, Generic[V]):
 
     def _enqueue_existing(self, obj: KubeObject[V]) -> None:
         if self._passes(None, obj):
-            self._hand_over(self._collect(None, obj), self._reason("initial", obj), "initial")
+            self._hand_over(self._collect(None, obj), self._reason("initial", obj))
         else:
             self._filtered += 1
 
@@ -325,7 +325,7 @@ class InformerSource(ABC, Generic[V]):
         # The predicate gets what it gets for the initial list: the object exists, without a change.
         if obj is not None and self._passes(None, obj):
             self._resyncs += 1
-            self._hand_over(self._collect(obj, obj), self._reason("resync", obj), "resync")
+            self._hand_over(self._collect(obj, obj), self._reason("resync", obj))
 
 
 @final
