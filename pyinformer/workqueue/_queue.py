@@ -746,7 +746,8 @@ class Queue(Generic[T]):
         """Wait until a key may be there; raise if none will come."""
         if self._closed and not self._again:
             raise QueueClosedError("the queue is shut down and empty")
-        waiter = asyncio.get_running_loop().create_future()
+        # The running loop, which _take_guarded has checked: asking for it may be a system call.
+        waiter: asyncio.Future[None] = asyncio.Future(loop=self._inbox.loop)
         self._waiters.append(waiter)
         self._is_plain = False
         self._granted = 0
