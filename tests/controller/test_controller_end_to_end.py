@@ -496,11 +496,16 @@ async def test_owners_of_unknown_kind_end_the_start_with_a_reason(
 ) -> None:
     troubled = Fault(match=lambda sent: sent.path == "/api/v1", times=None, status=503)
     apiserver.faults.add(troubled)
-    async with cluster_of(apiserver) as cluster:
-        maps = SharedInformer(cluster, "v1", "configmaps")
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "configmaps") as maps,
+        SharedInformer(cluster, "v1", "pods") as pods,
+    ):
+        for informer in (maps, pods):
+            await informer.wait_for_cache_sync(timeout_seconds=100)
         options = ControllerOptions(sync_timeout_seconds=0.5)
         controller = Controller("maps", Seen(), maps, options=options)
-        controller.owns(SharedInformer(cluster, "v1", "pods"))
+        controller.owns(pods)
         with pytest.raises(CacheSyncTimeoutError, match="its kind of owner is not known yet"):
             await controller.start()
 
