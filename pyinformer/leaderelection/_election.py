@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer.errors import InternalError, InvalidArgumentError
@@ -28,11 +29,13 @@ from pyinformer.leaderelection._lease import (
     read_lease,
     released,
     renewed,
+    with_labels,
     written_in,
 )
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping
 
     from pyinformer.leaderelection._options import LeaderElectionOptions
     from pyinformer.objects import JSONObject
@@ -144,6 +147,7 @@ class Election:
         identity: the candidate's.
         options: the durations.
         rng: spreads the requests of candidates that cannot watch, and those of refused candidates.
+        labels: what the Lease is labelled with, by each write of this candidate.
 
     Attributes:
         lease: the Lease as it was seen last; None if it does not exist or was not seen yet.
@@ -160,12 +164,13 @@ class Election:
         identity: str,
         options: LeaderElectionOptions,
         rng: random.Random,
+        labels: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.lease: LeaseRecord | None = None
         self.is_candidate: bool = True
         self.is_polling: bool = False
         self.slow_renewals: int = 0
-        self._name, self._namespace = name, namespace
+        self._name, self._namespace, self._labels = name, namespace, labels
         self._identity = identity
         self._options = options
         self._rng = rng
@@ -399,7 +404,7 @@ class Election:
         if lease is None:
             raise InternalError("a term without a Lease")
         duration = self._options.lease_duration_seconds
-        return Write(renewed(lease, duration_seconds=duration, at=wall_at))
+        return self._labelled(renewed(lease, duration_seconds=duration, at=wall_at))
 
     def _acquisition(self, wall_at: float) -> Write:
         lease = self.lease
@@ -411,7 +416,14 @@ class Election:
             at=wall_at,
             transitions=0 if lease is None else next_transitions(lease),
         )
-        return Write(body, creates=lease is None, acquires=True)
+        return self._labelled(body, creates=lease is None, acquires=True)
+
+    def _labelled(
+        self, body: JSONObject, *, creates: bool = False, acquires: bool = False
+    ) -> Write:
+        if self._labels:
+            body = with_labels(body, self._labels)
+        return Write(body, creates=creates, acquires=acquires)
 
     def _on_written(self, write: Write, lease: LeaseRecord, now: float) -> None:
         before, stored = self.lease, lease.marker

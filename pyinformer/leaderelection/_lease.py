@@ -240,6 +240,15 @@ def written_in(lease: LeaseRecord) -> WrittenVersions | None:
     return WrittenVersions(transitions=found.transition, versions=found.versions)
 
 
+def with_labels(body: JSONObject, labels: Mapping[str, str]) -> JSONObject:
+    """Return a body with these labels, too."""
+    metadata = _mapping(body.get("metadata"))
+    return {
+        **body,
+        "metadata": {**metadata, "labels": {**_mapping(metadata.get("labels")), **labels}},
+    }
+
+
 def micro_time(at: float) -> str:
     """Return an instant as MicroTime: `2026-01-02T03:04:05.000006Z`."""
     return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

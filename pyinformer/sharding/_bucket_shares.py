@@ -1,0 +1,489 @@
+"""The state machine of one member of a group: which buckets are its own, and what to write next.
+
+It never waits: `next_step` returns what to do now, and the caller reports how that ended. At most
+one request is under way. A bucket is worked on between the table that names this life as its owner
+and the moment at which a write that gives the bucket up is about to be sent. That write may arrive
+late: without an answer, the bucket stays shut until a later write of this process has succeeded,
+whose precondition the late one can no longer meet.
+"""
+
+# Pure: it knows no event loop.
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from pyinformer.errors import InternalError
+from pyinformer.leaderelection import LeaseRecord, new_lease, released
+from pyinformer.objects import older, resource_version_is_well_formed
+from pyinformer.sharding._table import TABLE_HOLDER, Owner, Table, freed, read_table, with_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyinformer.leaderelection import LeaderElectionOptions
+    from pyinformer.objects import JSONObject
+    from pyinformer.sharding._hashing import By
+    from pyinformer.sharding._members import Members
+
+_RETRY_SECONDS: Final = 0.3  # after a request that failed
+_LOOK_SECONDS: Final = 1.0  # while something may change that no event reports
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until a time, or until something happens."""
+
+    until: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """Read the Lease of the operator; report `on_table`, `on_no_table` or `on_failure`."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ReadMembers:
+    """List the Leases of the group; report each to `Members`, then `on_members` or `on_failure`."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WriteTable:
+    """Write it; report `on_written`, `on_conflict`, `on_no_table` or `on_failure`."""
+
+    body: JSONObject
+    creates: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ReadMember:
+    """Read a member's Lease; report it to `Members`, then `on_done` or `on_failure`."""
+
+    name: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Free the Lease of a silent member; report as after `ReadMember`, read it after a conflict."""
+
+    name: str
+    body: JSONObject
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Nothing is left to give up."""
+
+
+Step: TypeAlias = Wait | ReadTable | ReadMembers | WriteTable | ReadMember | Revoke | Finished
+
+
+@final
+class Bucket:
+    """One bucket that a table gives to this life, until the bucket is shut.
+
+    Args:
+        number: from 0 on.
+        is_dirty: whether it is unknown what earlier owners wrote.
+        awaited: the versions that earlier owners wrote, by resource.
+    """
+
+    __slots__ = ("awaited", "draining_since", "is_dirty", "is_open", "number", "shut", "wrote")
+
+    def __init__(self, number: int, *, is_dirty: bool, awaited: Mapping[str, str]) -> None:
+        self.number: int = number
+        self.is_dirty: bool = is_dirty
+        self.awaited: Mapping[str, str] = awaited
+        self.is_open: bool = False
+        """Whether the caches have what earlier owners wrote: its keys may be handled."""
+        self.draining_since: float | None = None
+        """Since when no key is dispatched any more, so that the bucket can be given up."""
+        self.shut: str = ""
+        """Why nothing may be written for it any more; empty while it is this life's."""
+        self.wrote: dict[str, str] = {}
+        """The highest version that was written for it, by resource; empty where it is unknown."""
+
+    @property
+    def admits(self) -> bool:
+        """Whether its keys are dispatched."""
+        return self.is_open and self.draining_since is None and not self.shut
+
+    def record_write(self, resource: str, version: str) -> None:
+        """Record a write that was answered.
+
+        Args:
+            resource: the resource, such as `deployments.v1.apps`.
+            version: the object's new version; empty if it is unknown.
+        """
+        self.wrote[resource] = _later(self.wrote.get(resource), version)
+
+
+def _later(known: str | None, version: str) -> str:
+    """Return the later of two versions; empty if either is unknown."""
+    if known is None or not version:
+        return version
+    if not (known and resource_version_is_well_formed(version)):
+        return ""
+    return version if older(known, version) else known
+
+
+@final
+class BucketShares:
+    """The share of one member.
+
+    Args:
+        group: the operator's name, which is that of the Lease with the table.
+        namespace: of all Leases.
+        member: the name of this member's own Lease.
+        buckets: how many there are.
+        by: what has one bucket.
+        members: the Leases of the group.
+        options: the durations of the Leases.
+        drain_seconds: how long the work of a bucket may take to end before it is cancelled.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namespace: str,
+        *,
+        member: str,
+        buckets: int,
+        by: By,
+        members: Members,
+        options: LeaderElectionOptions,
+        drain_seconds: float,
+    ) -> None:
+        self.held: dict[int, Bucket] = {}
+        """The buckets of this life, by number; the caller opens them, and drains their work."""
+        self.lease: LeaseRecord | None = None
+        """The Lease of the operator as it was seen last; None if there is none."""
+        self.table: Table | None = None
+        """The table in it; None if it is free, or a leader's."""
+        self._group, self._namespace, self._member = group, namespace, member
+        self._buckets, self._by = buckets, by
+        self._members = members
+        self._options = options
+        self._drain_seconds = drain_seconds
+        self._me: Owner | None = None
+        self._is_leaving = False
+        self._must_read = True
+        self._knows_members = False  # all that may own a bucket by a table that is gone
+        self._lease_seen_at = -math.inf
+        self._claims_from = -math.inf  # while the table is held: when claims are allowed
+        # Given up by a write without an answer: it may still arrive, so they stay shut.
+        self._offered: dict[int, Bucket] = {}
+        self._under_way: Step | None = None
+        self._retry_at = -math.inf
+
+    def begin(self, me: Owner) -> None:
+        """Begin a life, now that the member's own Lease was acquired.
+
+        Raises:
+            InternalError: another life has not ended.
+        """
+        if self._me is not None:
+            raise InternalError("a member's life begins while another one lasts")
+        self._me = me
+        self._must_read = True
+        self._is_leaving = False
+        self._offered.clear()
+
+    def end(self, reason: str) -> None:
+        """End the life at once: the member's Lease is lost, or is about to be released."""
+        self._me = None
+        self._shut(list(self.held), reason)
+
+    def leave(self) -> None:
+        """Give all buckets up, and get none any more."""
+        self._is_leaving = True
+
+    def on_table(self, lease: LeaseRecord, now: float) -> None:
+        """Record a version of the operator's Lease, from the watch or a read; maybe an older one.
+
+        Raises:
+            InvalidArgumentError: its table is another one than this process was given.
+        """
+        if isinstance(self._under_way, ReadTable):
+            self._under_way = None
+            self._must_read = False
+        known = self.lease
+        is_same_lease = known is not None and known.uid == lease.uid
+        if known is not None and lease.is_newer_than(known) is not True:
+            return
+        if known is not None and not is_same_lease:
+            self._shut(list(self.held), "the table was deleted")
+        self._take(lease, now)
+
+    def on_no_table(self, *, uid: str | None = None) -> None:
+        """Record that the operator's Lease does not exist.
+
+        Args:
+            uid: that of the Lease whose deletion the watch shows; None after a request.
+        """
+        if uid is None:
+            self._under_way = None
+            self._must_read = False
+        elif self.lease is None or self.lease.uid != uid:
+            return
+        self.lease = self.table = None
+        self._knows_members = False
+        self._shut(list(self.held), "the table was deleted")
+
+    def on_written(self, lease: LeaseRecord, now: float) -> None:
+        """Record that the table was written.
+
+        Raises:
+            InvalidArgumentError: as `on_table`.
+        """
+        self._under_way = None
+        # No earlier write can arrive any more: its precondition is an earlier version.
+        self._offered.clear()
+        known = self.lease
+        if known is None or lease.is_newer_than(known) is not False:
+            self._take(lease, now)
+        elif self.table is not None:
+            self._follow(self.table)  # the watch was faster
+
+    def on_conflict(self, now: float) -> None:
+        """Record that the table is not in the version that was to be written."""
+        self._under_way = None
+        self._must_read = True
+        self._retry_at = now
+
+    def on_failure(self, now: float) -> None:
+        """Record that a request failed; whether a write was carried out is unknown."""
+        if isinstance(self._under_way, WriteTable):
+            self._must_read = True
+        self._under_way = None
+        self._retry_at = now + _RETRY_SECONDS
+
+    def on_members(self) -> None:
+        """Record that all Leases of the group were listed."""
+        self._under_way = None
+        self._knows_members = True
+
+    def on_done(self) -> None:
+        """Record that a request for a member's Lease was answered."""
+        self._under_way = None
+
+    def next_step(self, now: float, wall_at: float, *, is_busy: Callable[[int], bool]) -> Step:
+        """Return what to do now; a request counts as sent at `now`.
+
+        Args:
+            now: the lease clock.
+            wall_at: Unix time in seconds.
+            is_busy: returns whether work of a bucket is under way.
+        """
+        if self._under_way is not None:
+            raise InternalError("a second request for a table while one is under way")
+        step = self._next(now, wall_at, is_busy)
+        if not isinstance(step, Wait | Finished):
+            self._under_way = step
+        return step
+
+    def to_cancel(self, now: float) -> list[int]:
+        """Return the buckets whose work has been given enough time to end."""
+        return [
+            bucket.number
+            for bucket in self.held.values()
+            if bucket.draining_since is not None
+            and now >= bucket.draining_since + self._drain_seconds
+        ]
+
+    def _next(self, now: float, wall_at: float, is_busy: Callable[[int], bool]) -> Step:
+        me = self._me
+        if me is None:
+            return Finished() if self._is_leaving else Wait(math.inf)
+        if now < self._retry_at:
+            return Wait(self._retry_at)
+        if self._must_read:
+            return ReadTable()
+        table = self.table
+        if table is None:
+            return self._begin_table(now, wall_at)
+        if not self._is_leaving:
+            for name, lease in self._members.silent(now):
+                if name != self._member:
+                    return Revoke(name, released(lease, at=wall_at, written=None))
+        owners = {owner for owner in table.owners if owner is not None and owner != me}
+        if name := self._members.to_look_at(owners, now):
+            return ReadMember(name)
+        if not self._members.sees(self._member) and not self._is_leaving:
+            return Wait(math.inf)  # others do not see it either, and share without it
+        return self._share(table, me, now, wall_at, is_busy)
+
+    def _begin_table(self, now: float, wall_at: float) -> Step:
+        if self._is_leaving:
+            return Finished()
+        lease = self.lease
+        if lease is not None and lease.holder:
+            duration = lease.duration_seconds or self._options.lease_duration_seconds
+            if now < self._lease_seen_at + duration:
+                return Wait(self._lease_seen_at + duration)  # a leader's
+        if not self._knows_members:
+            return ReadMembers()  # later than the last table, so it has all of its owners
+        others = [one for one in self._members.living(now) if one.lease != self._member]
+        table = Table.empty(self._buckets, self._by, is_held=bool(others))
+        before = new_lease(self._group, self._namespace) if lease is None else lease
+        body = with_table(before, table, group=self._group, at=wall_at)
+        return WriteTable(body, creates=lease is None)
+
+    def _share(
+        self, table: Table, me: Owner, now: float, wall_at: float, is_busy: Callable[[int], bool]
+    ) -> Step:
+        give, take = self._plan(table, me, now)
+        self._drain(give, now)
+        # A bucket that is not held has a give-up without an answer, and is shut already.
+        ready = [number for number in give if number not in self.held or not is_busy(number)]
+        if now < self._claims_from and table.is_held:
+            take = []
+        stuck = [number for number in self._offered if table.owners[number] == me]
+        if not (ready or take or stuck):
+            if self._is_leaving and not give:
+                return self._free(table, me, now, wall_at)
+            return Wait(self._next_look(table, me, now))
+        after = self._with_claims(self._with_gifts(table, ready), take, me, now)
+        for number in ready:
+            bucket = self.held.pop(number, None)
+            if bucket is not None:
+                bucket.shut = "the bucket is given up"
+                self._offered[number] = bucket
+        return self._put(after, me, now, wall_at)
+
+    def _plan(self, table: Table, me: Owner, now: float) -> tuple[list[int], list[int]]:
+        """Return the buckets to give up, and those to claim."""
+        mine = table.of(me)
+        if self._is_leaving:
+            return mine, []
+        sharing = {one for one in self._members.living(now) if one not in table.leaving} | {me}
+        quota = quotas(table, sharing)[me]
+        if len(mine) > quota:
+            return mine[quota:], []
+        free = [
+            number
+            for number, owner in enumerate(table.owners)
+            if owner is None or (owner != me and self._members.is_over(owner, now))
+        ]
+        return [], free[: quota - len(mine)]
+
+    def _drain(self, give: list[int], now: float) -> None:
+        for number, bucket in self.held.items():
+            if number not in give:
+                bucket.draining_since = None  # the share has grown again meanwhile
+            elif bucket.draining_since is None:
+                bucket.draining_since = now
+
+    def _with_gifts(self, table: Table, ready: list[int]) -> Table:
+        """Return the table without owners of these buckets, and with what was written for them."""
+        owners, dirty, written = list(table.owners), set(table.dirty), dict(table.written)
+        dirty.difference_update(number for number, its in self.held.items() if its.is_open)
+        for number in ready:
+            owners[number] = None
+            bucket = self.held.get(number) or self._offered.get(number)
+            if bucket is None or not bucket.is_open or "" in bucket.wrote.values():
+                dirty.add(number)
+            for resource, version in () if bucket is None else bucket.wrote.items():
+                if version:
+                    written[resource] = _later(written.get(resource), version)
+        return replace(table, owners=tuple(owners), dirty=frozenset(dirty), written=written)
+
+    def _with_claims(self, table: Table, take: list[int], me: Owner, now: float) -> Table:
+        """Return the table with these buckets claimed, and without every life that is over."""
+        if not take:
+            return table
+        over = {
+            number
+            for number, owner in enumerate(table.owners)
+            if owner not in {None, me} and self._members.is_over(owner, now)
+        }
+        owners = tuple(
+            me if number in take else None if number in over else owner
+            for number, owner in enumerate(table.owners)
+        )
+        return replace(table, owners=owners, dirty=table.dirty | over, is_held=False)
+
+    def _free(self, table: Table, me: Owner, now: float, wall_at: float) -> Step:
+        """Free the Lease if no other member shares; a plain leader may wait for it."""
+        others = self._members.living(now) - table.leaving - {me}
+        if others or any(table.owners) or self.lease is None:
+            return Finished()
+        return WriteTable(freed(self.lease, group=self._group, at=wall_at))
+
+    def _put(self, table: Table, me: Owner, now: float, wall_at: float) -> WriteTable:
+        if self.lease is None:
+            raise InternalError("a table without a Lease")
+        leaving = (table.leaving & self._members.living(now)) - {me}
+        table = replace(table, leaving=leaving | {me} if self._is_leaving else leaving)
+        return WriteTable(with_table(self.lease, table, group=self._group, at=wall_at))
+
+    def _next_look(self, table: Table, me: Owner, now: float) -> float:
+        """Return when something may have to be done without an event."""
+        times = [self._members.next_silence(but=self._member)]
+        if table.is_held and now < self._claims_from:
+            times.append(self._claims_from)
+        if not self._members.living(now) | {me, None} >= set(table.owners):
+            times.append(now + _LOOK_SECONDS)  # of an owner whose life may be over
+        times.extend(
+            max(now + _LOOK_SECONDS, bucket.draining_since + self._drain_seconds)
+            for bucket in self.held.values()
+            if bucket.draining_since is not None
+        )
+        return max(now, min(times))
+
+    def _take(self, lease: LeaseRecord, now: float) -> None:
+        """Take a later version of the Lease: begin and end what its table says."""
+        before = self.lease
+        self.lease, self._lease_seen_at = lease, now
+        self.table = table = read_table(lease, buckets=self._buckets, by=self._by)
+        if table is None:
+            self._knows_members = False
+            self._shut(list(self.held), "the table was freed")
+            return
+        if before is None or before.uid != lease.uid or before.holder != TABLE_HOLDER:
+            self._claims_from = now + self._options.lease_duration_seconds
+        self._follow(table)
+
+    def _follow(self, table: Table) -> None:
+        me = self._me
+        if me is None:
+            return
+        others = [number for number in self.held if table.owners[number] != me]
+        self._shut(others, "the table names another owner")
+        for number in table.of(me):
+            if number not in self.held and number not in self._offered:
+                is_dirty = number in table.dirty
+                self.held[number] = Bucket(number, is_dirty=is_dirty, awaited=table.written)
+
+    def _shut(self, numbers: Iterable[int], reason: str) -> None:
+        for number in numbers:
+            bucket = self.held.pop(number, None)
+            if bucket is not None:
+                bucket.shut = reason
+
+
+def quotas(table: Table, sharing: Iterable[Owner]) -> dict[Owner, int]:
+    """Return how many buckets each member should have: who has more keeps the larger share.
+
+    So the fewest buckets move.
+
+    Args:
+        table: who has what.
+        sharing: the members, at least one.
+    """
+    counts = dict.fromkeys(sharing, 0)
+    for owner in table.owners:
+        if owner in counts:
+            counts[owner] += 1
+    least, rest = divmod(len(table.owners), len(counts))
+    order = sorted(counts, key=lambda one: (-counts[one], one))
+    return {one: least + (place < rest) for place, one in enumerate(order)}

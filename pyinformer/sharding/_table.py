@@ -1,0 +1,217 @@
+"""The table of a group: which member has which bucket. It is kept in the Lease of the operator.
+
+The Lease names a holder that no replica is, for the longest time there is: replicas that elect a
+leader in place of sharing wait for it. Every write has the uid and the version that was read as its
+precondition, so a write that arrives late changes nothing.
+"""
+
+# Pure: it knows no event loop.
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+
+import msgspec
+
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.leaderelection import LeaseRecord, micro_time
+from pyinformer.objects import decoder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyinformer.objects import JSONObject
+    from pyinformer.sharding._hashing import By
+
+GROUP_LABEL: Final = "pyinformer.dev/buckets"
+"""The label of all Leases of a group, the table among them; its value is the operator's name."""
+TABLE_HOLDER: Final = "pyinformer.dev/buckets"
+"""Who holds the Lease that has the table."""
+TABLE_ANNOTATION: Final = "pyinformer.dev/table"
+MEMBERS_ANNOTATION: Final = "pyinformer.dev/members"
+"""The names of all members that own a bucket, for admission policies: `,a,b,`."""
+
+_FOREVER_SECONDS: Final = 2**31 - 1  # the greatest leaseDurationSeconds
+_FREE_SECONDS: Final = 1  # as electors free a Lease
+_FORMAT: Final = 1
+_HASH: Final = "blake2b-64"
+_NO_OWNER: Final = -1
+
+
+class Owner(NamedTuple):
+    """One life of a member, from acquiring its Lease to losing it; it never begins again."""
+
+    lease: str
+    """The name of the member's Lease."""
+    uid: str
+    """Its uid: a Lease that is deleted and created again starts its transitions again at 0."""
+    transitions: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Who owns which bucket, and what the next owner has to wait for."""
+
+    by: By
+    owners: tuple[Owner | None, ...]
+    """By bucket."""
+    dirty: frozenset[int]
+    """Buckets of which it is unknown what their owners wrote: the next one lists."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """The highest version that an owner of a bucket wrote before it gave it up, by resource."""
+    leaving: frozenset[Owner] = frozenset()
+    """Members that give all their buckets up, and get none."""
+    is_held: bool = False
+    """It was made while members lived that may own buckets by a table that is gone: none is
+    claimed for the duration of a Lease."""
+
+    @classmethod
+    def empty(cls, buckets: int, by: By, *, is_held: bool = False) -> Table:
+        """Return a table in which no bucket has an owner."""
+        return cls(
+            by=by,
+            owners=(None,) * buckets,
+            dirty=frozenset(range(buckets)),
+            is_held=is_held,
+        )
+
+    def of(self, owner: Owner) -> list[int]:
+        """Return the buckets of an owner, in order."""
+        return [bucket for bucket, its in enumerate(self.owners) if its == owner]
+
+
+class _Text(msgspec.Struct, omit_defaults=True):
+    """The annotation."""
+
+    format: int
+    hash: str
+    by: str
+    members: list[Owner]
+    owners: list[int]
+    dirty: list[int]
+    written: dict[str, str] = {}
+    leaving: list[int] = []
+    held: bool = False
+
+
+_decode = decoder_of(_Text)
+
+
+def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
+    """Return the table in a Lease; None if it has none, since it is free or a leader's.
+
+    Args:
+        lease: the Lease of the operator.
+        buckets: how many buckets this process was given.
+        by: what has a bucket in this process.
+
+    Raises:
+        InvalidArgumentError: the table is another one than this process was given.
+    """
+    if lease.holder != TABLE_HOLDER:
+        return None
+    metadata: Any = lease.body.get("metadata") or {}
+    text = (metadata.get("annotations") or {}).get(TABLE_ANNOTATION)
+    if not isinstance(text, str):
+        return None
+    try:
+        found = _decode(text)
+        members = found.members
+        owners = tuple(None if at == _NO_OWNER else members[at] for at in found.owners)
+        leaving = frozenset(members[at] for at in found.leaving)
+    except (msgspec.DecodeError, IndexError) as error:
+        raise _another("a table that cannot be read", f"{error}") from error
+    if (found.format, found.hash) != (_FORMAT, _HASH):
+        theirs = f"a table of format {found.format} and hash {found.hash}"
+        raise _another(theirs, f"this process writes format {_FORMAT} and hash {_HASH}")
+    if (len(owners), found.by) != (buckets, by):
+        theirs = f"{len(owners)} buckets by {found.by}"
+        raise _another(theirs, f"this process has {buckets} by {by}")
+    return Table(
+        by=by,
+        owners=owners,
+        dirty=frozenset(found.dirty),
+        written=found.written,
+        leaving=leaving,
+        is_held=found.held,
+    )
+
+
+def _another(theirs: str, ours: str) -> InvalidArgumentError:
+    reason = (
+        f"the running replicas have {theirs}, and {ours}. All replicas need the same: stop the"
+        " others first, the last one that leaves frees the table"
+    )
+    return InvalidArgumentError("sharding", reason)
+
+
+def with_table(lease: LeaseRecord, table: Table, *, group: str, at: float) -> JSONObject:
+    """Return the body that writes a table into the Lease of the operator.
+
+    Args:
+        lease: the Lease as it is; its version and uid are the preconditions.
+        table: the table.
+        group: the operator's name.
+        at: Unix time in seconds.
+    """
+    owners = {owner for owner in table.owners if owner is not None}
+    members = sorted(owners | table.leaving)
+    places = {owner: place for place, owner in enumerate(members)}
+    text = _Text(
+        format=_FORMAT,
+        hash=_HASH,
+        by=table.by,
+        members=members,
+        owners=[_NO_OWNER if owner is None else places[owner] for owner in table.owners],
+        dirty=sorted(table.dirty),
+        written=dict(table.written),
+        leaving=sorted(places[owner] for owner in table.leaving),
+        held=table.is_held,
+    )
+    names = ",".join(sorted({owner.lease for owner in owners}))
+    annotations = {
+        TABLE_ANNOTATION: msgspec.json.encode(text).decode(),
+        MEMBERS_ANNOTATION: f",{names},",
+    }
+    return _changed(
+        lease, annotations, group=group, holder=TABLE_HOLDER, seconds=_FOREVER_SECONDS, at=at
+    )
+
+
+def freed(lease: LeaseRecord, *, group: str, at: float) -> JSONObject:
+    """Return the body that frees the Lease of the operator, without a table.
+
+    Args:
+        lease: the Lease as it is; its version and uid are the preconditions.
+        group: the operator's name.
+        at: Unix time in seconds.
+    """
+    gone: dict[str, str | None] = {TABLE_ANNOTATION: None, MEMBERS_ANNOTATION: None}
+    return _changed(lease, gone, group=group, holder="", seconds=_FREE_SECONDS, at=at)
+
+
+def _changed(
+    lease: LeaseRecord,
+    annotations: Mapping[str, str | None],
+    *,
+    group: str,
+    holder: str,
+    seconds: int,
+    at: float,
+) -> JSONObject:
+    before: Any = lease.body.get("metadata") or {}
+    metadata = {name: value for name, value in before.items() if name != "managedFields"}
+    changed = {**(before.get("annotations") or {}), **annotations}
+    metadata["annotations"] = {name: text for name, text in changed.items() if text is not None}
+    metadata["labels"] = {**(before.get("labels") or {}), GROUP_LABEL: group}
+    spec: Any = {
+        **(lease.body.get("spec") or {}),
+        "holderIdentity": holder,
+        "leaseDurationSeconds": seconds,
+        "renewTime": micro_time(at),
+    }
+    if holder != lease.holder:
+        spec["acquireTime"] = micro_time(at)
+    return {**lease.body, "metadata": metadata, "spec": spec}

@@ -1,0 +1,291 @@
+"""What one member does next, step by step; the model in test_model.py has the schedules."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.leaderelection import LeaderElectionOptions
+from pyinformer.sharding import (
+    BucketShares,
+    Finished,
+    Members,
+    Owner,
+    ReadMembers,
+    ReadTable,
+    Revoke,
+    Table,
+    Wait,
+    WriteTable,
+    quotas,
+    read_table,
+    with_table,
+)
+from tests.sharding.leases import lease, stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.leaderelection import LeaseRecord
+
+ME, OTHER = Owner("db-a", "u1", 0), Owner("db-b", "u2", 0)
+
+
+class Member:
+    """One member of a group of four buckets, and what it was shown."""
+
+    def __init__(self) -> None:
+        self.members = Members(15.0)
+        self.shares = BucketShares(
+            "db",
+            "n",
+            member="db-a",
+            buckets=4,
+            by="key",
+            members=self.members,
+            options=LeaderElectionOptions(),
+            drain_seconds=20.0,
+        )
+        self.members.on_watched("db-a", lease(seconds=1000), 0.0)
+        self.version = 10
+
+    def join(self) -> None:
+        """Show the other member."""
+        self.members.on_watched("db-b", lease("db-b", uid="u2", seconds=1000), 0.0)
+
+    def step(self, now: float = 0.0, is_busy: Callable[[int], bool] = lambda _: False) -> Any:
+        """Return the next step."""
+        return self.shares.next_step(now, 1.7e9, is_busy=is_busy)
+
+    def table(self, *owners: Owner | None, **fields: Any) -> LeaseRecord:
+        """Return the next version of the table."""
+        self.version += 1
+        table = Table(by="key", owners=owners, dirty=frozenset())
+        body = with_table(lease("db"), dataclasses.replace(table, **fields), group="db", at=0.0)
+        return stored(body, version=self.version)
+
+    def begin(self, *owners: Owner | None, **fields: Any) -> None:
+        """Begin a life with a table."""
+        self.shares.begin(ME)
+        assert isinstance(self.step(), ReadTable)
+        self.shares.on_table(self.table(*owners, **fields), 0.0)
+
+    def write(self, step: Any) -> Table:
+        """Carry a write out, and return the table."""
+        assert isinstance(step, WriteTable)
+        self.version += 1
+        answer = stored(step.body, version=self.version)
+        self.shares.on_written(answer, 0.0)
+        table = read_table(answer, buckets=4, by="key")
+        assert table is not None
+        return table
+
+
+@pytest.fixture
+def member() -> Member:
+    """Return a member that has no life yet."""
+    return Member()
+
+
+def test_a_member_without_a_lease_of_its_own_does_nothing(member: Member) -> None:
+    member.shares.on_table(member.table(None, None, None, None), 0.0)
+    assert isinstance(member.step(), Wait)
+
+
+def test_the_first_member_makes_the_table_and_claims_all(member: Member) -> None:
+    member.shares.begin(ME)
+    assert isinstance(member.step(), ReadTable)
+    member.shares.on_no_table()
+    assert isinstance(member.step(), ReadMembers)
+    member.shares.on_members()
+    made = member.write(member.step())
+    assert made == Table.empty(4, "key")
+    claimed = member.write(member.step())
+
+    assert claimed.owners == (ME,) * 4
+    assert {bucket.is_dirty for bucket in member.shares.held.values()} == {True}
+    assert isinstance(member.step(), Wait)
+
+
+def test_buckets_of_a_table_that_is_gone_are_claimed_after_the_duration(member: Member) -> None:
+    member.shares.begin(ME)
+    member.join()
+    member.step()
+    member.shares.on_no_table()
+    member.step()
+    member.shares.on_members()
+    assert member.write(member.step()).is_held
+
+    assert isinstance(member.step(14.9), Wait)
+    assert member.write(member.step(15.0)).of(ME) == [0, 1]
+
+
+def test_a_leader_is_waited_for(member: Member) -> None:
+    member.shares.begin(ME)
+    member.step()
+    member.shares.on_table(lease("db", uid="t1", version=11, holder="leader", seconds=6), 0.0)
+
+    assert member.step() == Wait(6.0)
+    assert isinstance(member.step(6.0), ReadMembers)
+
+
+def test_who_joins_gets_half_after_the_work_has_ended(member: Member) -> None:
+    member.begin(ME, ME, ME, ME)
+    for bucket in member.shares.held.values():
+        bucket.is_open = True
+    assert isinstance(member.step(), Wait)
+    member.join()
+
+    assert isinstance(member.step(1.0, lambda _: True), Wait)
+    assert [bucket.admits for bucket in member.shares.held.values()] == [True, True, False, False]
+    assert member.shares.to_cancel(20.9) == []
+    assert member.shares.to_cancel(21.0) == [2, 3]
+    third = member.shares.held[2]
+    third.record_write("pods.v1", "70")
+    third.record_write("pods.v1", "9")
+    given = member.write(member.step(2.0, lambda number: number == 3))
+    assert (given.owners, given.dirty, given.written) == (
+        (ME, ME, None, ME),
+        frozenset(),
+        {"pods.v1": "70"},
+    )
+    assert third.shut == "the bucket is given up"
+
+
+def test_a_bucket_whose_writes_are_unknown_or_that_never_opened_is_dirty(member: Member) -> None:
+    member.begin(ME, ME, ME, ME, written={"pods.v1": "5"})
+    member.shares.held[2].is_open = True
+    member.shares.held[2].record_write("pods.v1", "")
+    member.join()
+    given = member.write(member.step())
+
+    assert (given.dirty, given.written) == (frozenset({2, 3}), {"pods.v1": "5"})
+
+
+def test_a_drain_is_called_off_when_the_share_grows_again(member: Member) -> None:
+    member.begin(ME, ME, ME, ME)
+    for bucket in member.shares.held.values():
+        bucket.is_open = True
+    member.join()
+    member.step(1.0, lambda _: True)
+    member.members.on_watched("db-b", lease("db-b", uid="u2", version=2, holder=""), 1.0)
+
+    assert isinstance(member.step(2.0, lambda _: True), Wait)
+    assert all(bucket.admits for bucket in member.shares.held.values())
+
+
+def test_a_give_up_without_an_answer_keeps_the_bucket_shut_until_a_later_write(
+    member: Member,
+) -> None:
+    member.begin(ME, ME, ME, ME)
+    for bucket in member.shares.held.values():
+        bucket.is_open = True
+    member.join()
+    assert isinstance(member.step(1.0), WriteTable)
+    member.shares.on_failure(1.0)
+    assert sorted(member.shares.held) == [0, 1]
+    # The other one is gone before it took anything, so the share has grown again.
+    member.members.on_watched("db-b", lease("db-b", uid="u2", version=2, holder=""), 1.0)
+    assert isinstance(member.step(2.0), ReadTable)
+    member.shares.on_table(member.table(ME, ME, ME, ME), 2.0)
+
+    assert sorted(member.shares.held) == [0, 1], "the write may still arrive"
+    member.write(member.step(2.0))
+    assert sorted(member.shares.held) == [0, 1, 2, 3]
+
+
+def test_who_claims_from_a_life_that_is_over_frees_all_of_its_buckets(member: Member) -> None:
+    third = Owner("db-c", "u3", 0)
+    member.members.on_watched("db-c", lease("db-c", uid="u3", seconds=1000), 0.0)
+    member.members.on_watched("db-b", lease("db-b", uid="u2", holder=""), 0.0)
+    member.begin(OTHER, OTHER, OTHER, third)
+    claimed = member.write(member.step())
+
+    assert (claimed.owners, claimed.dirty) == ((ME, ME, None, third), frozenset({0, 1, 2}))
+
+
+def test_a_silent_member_is_revoked_before_anything_is_claimed_from_it(member: Member) -> None:
+    member.members.on_watched("db-b", lease("db-b", uid="u2", seconds=6), 0.0)
+    member.begin(OTHER, OTHER, ME, ME)
+    assert member.step() == Wait(6.0)
+    step = member.step(6.0)
+
+    assert isinstance(step, Revoke)
+    spec: Any = step.body["spec"]
+    metadata: Any = step.body["metadata"]
+    assert (spec["holderIdentity"], metadata["resourceVersion"]) == ("", "1")
+
+
+def test_who_is_not_in_the_watch_claims_nothing(member: Member) -> None:
+    member.members.on_left("db-a")
+    member.begin(None, None, None, None)
+
+    assert isinstance(member.step(), Wait)
+
+
+def test_a_leaver_gives_all_up_announces_it_and_the_last_one_frees_the_lease(
+    member: Member,
+) -> None:
+    member.begin(ME, ME, ME, ME)
+    member.shares.leave()
+    given = member.write(member.step())
+    assert (given.owners, given.leaving) == ((None,) * 4, frozenset({ME}))
+    step = member.step()
+    assert isinstance(step, WriteTable)
+    member.shares.on_written(stored(step.body, version=99), 0.0)
+
+    assert member.shares.table is None
+    assert isinstance(member.step(), Finished)
+
+
+def test_a_leaver_that_is_not_the_last_leaves_the_table_as_it_is(member: Member) -> None:
+    member.join()
+    member.begin(ME, ME, OTHER, OTHER)
+    member.shares.leave()
+    member.write(member.step())
+
+    assert isinstance(member.step(), Finished)
+
+
+def test_a_table_that_is_deleted_shuts_all_buckets_at_once(member: Member) -> None:
+    member.begin(ME, ME, ME, ME)
+    buckets = list(member.shares.held.values())
+    member.shares.on_no_table(uid="t1")
+
+    assert {bucket.shut for bucket in buckets} == {"the table was deleted"}
+
+
+def test_a_life_that_ended_shuts_all_buckets(member: Member) -> None:
+    member.begin(ME, ME, ME, ME)
+    buckets = list(member.shares.held.values())
+    member.shares.end("the member's Lease is lost")
+
+    assert {bucket.shut for bucket in buckets} == {"the member's Lease is lost"}
+    assert not member.shares.held
+
+
+@given(
+    owners=st.lists(st.sampled_from([None, *"abcdef"]), min_size=1, max_size=64),
+    sharing=st.sets(st.sampled_from("abcdef"), min_size=1),
+)
+def test_shares_are_even_and_the_fewest_buckets_move(
+    owners: list[str | None], sharing: set[str]
+) -> None:
+    lives = {name: Owner(name, "u", 0) for name in "abcdef"}
+    table = Table(
+        by="key",
+        owners=tuple(None if name is None else lives[name] for name in owners),
+        dirty=frozenset(),
+    )
+    found = quotas(table, [lives[name] for name in sorted(sharing)])
+
+    assert sum(found.values()) == len(owners)
+    assert max(found.values()) - min(found.values()) <= 1
+    counts = sorted((owners.count(name) for name in sharing), reverse=True)
+    least, rest = divmod(len(owners), len(sharing))
+    fewest = sum(max(0, n - least - (place < rest)) for place, n in enumerate(counts))
+    assert sum(max(0, owners.count(one.lease) - found[one]) for one in found) == fewest
