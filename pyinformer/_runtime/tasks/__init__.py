@@ -6,8 +6,10 @@ from pyinformer._runtime.tasks._host import (
     Host,
     Startable,
     close_on_exit,
+    run_until_cancelled,
     start_from_anywhere,
     start_in,
+    start_later,
 )
 from pyinformer._runtime.tasks._import_guard import check_not_imported, imported_only
 from pyinformer._runtime.tasks._loop_owner import LoopOwner
@@ -93,9 +95,11 @@ __all__ = [
     "run_in_daemon",
     "run_on_asyncio",
     "run_shielded",
+    "run_until_cancelled",
     "spread",
     "start_from_anywhere",
     "start_in",
+    "start_later",
     "together",
     "trace_text",
     "wait_shielded",

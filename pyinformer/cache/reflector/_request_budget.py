@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
-import anyio
-
 from pyinformer._runtime.tasks import Throttle
 from pyinformer.cache.reflector._discovery_failures import DiscoveryFailures
 from pyinformer.cache.reflector._forbidden_retries import ForbiddenRetries
@@ -133,6 +131,8 @@ class ListingSlot:
         """Whether the list still holds the slot."""
         self.is_slow: bool = False
         """Whether other resources no longer wait for this list."""
+        self.is_small: bool = True
+        """Whether the list costs the server little, as far as it is known."""
         self._options = options
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
@@ -144,11 +144,8 @@ class ListingSlot:
         """Record that a piece of the list has arrived; cheap enough for every piece."""
         self._received += received_bytes
         self._progressed_at = self._loop.time()
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the list costs the server little, as far as it is known."""
-        return not self.is_slow and self._received < _SMALL_BYTES
+        if self._received >= _SMALL_BYTES:
+            self.is_small = False
 
     def release(self, *, failed: bool = False) -> None:
         """Free the slot for the next list; a second call does nothing.
@@ -175,11 +172,11 @@ class ListingSlot:
     def _check(self) -> None:
         now, slow_at, lost_at = self._loop.time(), self._slow_at(), self._lost_at()
         if now >= lost_at:
-            self.is_slow, self.holds = True, False
+            self.holds = self.is_small = False
             self._on_change(self)
             return
         if not self.is_slow and now >= slow_at:
-            self.is_slow = True
+            self.is_slow, self.is_small = True, False
             self._on_change(self)
         self._timer = self._loop.call_at(
             lost_at if self.is_slow else min(slow_at, lost_at), self._check
@@ -194,7 +191,7 @@ class _Waiting:
         self.arrival = arrival
         self.is_first = is_first
         self.slot: ListingSlot | None = None
-        self.turn = anyio.Event()
+        self.turn = asyncio.Event()
 
 
 @final
