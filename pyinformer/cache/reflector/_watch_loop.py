@@ -526,13 +526,10 @@ class _SupervisedStream(Generic[V]):
         # The grace is limited: otherwise a line without an end would hide a stalled stream.
         self.idle: IdleTimer = IdleTimer(silence_seconds, scope.cancel, grace=self._grace_seconds)
         """Cancels the scope when nothing has arrived for too long."""
-        self.can_be_checked: bool = silence_seconds < math.inf and isinstance(
-            list_watch.connection, NetworkConnection
-        )
+        is_network = isinstance(list_watch.connection, NetworkConnection)
+        self.can_be_checked: bool = is_network and silence_seconds < math.inf
         """Whether a second watch can show that this one is stalled."""
-        self.can_be_compared: bool = guard.order == "global" and isinstance(
-            list_watch.connection, NetworkConnection
-        )
+        self.can_be_compared: bool = is_network and guard.order == "global"
         """Whether the versions of lists show how old what is cached is."""
         self._scope = scope
         self._list_watch = list_watch
