@@ -241,12 +241,13 @@ class ObjectCodec(Generic[V]):
         The text before them is one object if closed there; after them only two brackets follow,
         and no other list ends earlier. So their bytes need not be read.
         """
-        text = data[inner - 1 : cut] + b"}"
-        check_skipped_depth(text)
+        raw = b"".join((memoryview(data)[body:cut], b"}}"))
+        text = memoryview(raw)[inner - body - 1 : -1]
+        if cut - inner > SKIPPED_BYTES:
+            check_skipped_depth(text)
         meta = decode_wire_meta(text)
         if meta.managed_fields:
             return None
-        raw = bytes(data[body:cut]) + b"}}"
         return self._record(meta, None, raw, self.gvk)
 
     def _decode_whole(  # noqa: PLR0917 - as above

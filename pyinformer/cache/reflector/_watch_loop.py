@@ -21,9 +21,9 @@ from pyinformer.cache.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.cache.reflector._gateway_watch_opening import open_unless_mute
 from pyinformer.cache.reflector._silent_watch_probe import (
     IdleTimer,
+    SilenceCheck,
     SilenceFinding,
     StreamProgress,
-    until_doubtful,
 )
 from pyinformer.cache.reflector._stale_watch_check import StaleWatchCheck
 from pyinformer.cache.reflector._watch_body_reader import read_body
@@ -556,9 +556,8 @@ class _SupervisedStream(Generic[V]):
         Cancellation:
             Safe; a second watch is closed.
         """
-        self._finding = await until_doubtful(
-            self._silence, self.idle, self._list_watch, self.progress
-        )
+        check = SilenceCheck(self._silence, self.idle, self._list_watch, self.progress)
+        self._finding = await check.until_stalled()
         self._scope.cancel()
 
     async def cancel_when_still(self, check: StaleWatchCheck) -> None:
