@@ -174,7 +174,8 @@ class GroupVersionResource(Struct, frozen=True, gc=False, order=True):
         return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
 
     def __str__(self) -> str:
-        return ".".join(part for part in (self.resource, self.version, self.group) if part)
+        name = f"{self.resource}.{self.version}" if self.version else self.resource
+        return f"{name}.{self.group}" if self.group else name
 
 
 def _looks_versioned(api_version: str) -> bool:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     class Labels(Mapping[str, str]):
         """An immutable mapping of text to text: labels, or annotations."""
 
+        _flat: tuple[str, ...]
+
         def __init__(self, flat: tuple[str, ...] = ()) -> None: ...
         @classmethod
         def of(cls, labels: Mapping[str, str]) -> Labels:

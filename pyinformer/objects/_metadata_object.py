@@ -1,9 +1,9 @@
 """Records of metadata alone, which share text with their neighbours.
 
 Such a record keeps its own text and builds the whole text at each read. The pods of one workload
-have the same labels and owner: such a text is kept once, from the second time it is seen. Values
-that the record has in its fields are not kept twice. A control character, which JSON text cannot
-contain, stands for each of them, so every text is restored byte for byte.
+have the same labels and owner: such a text is kept once, from the second time it is seen. The front
+of the text, with the values that the record has in its fields, is not kept at all: it is left out
+only if it can be written again byte for byte.
 """
 
 from __future__ import annotations
@@ -16,30 +16,24 @@ from pyinformer.objects._meta import ObjectMeta
 from pyinformer.objects._object import KubeObject, V, refuse_changes, stored_body
 from pyinformer.objects._view import View
 
-PARTIAL_HEAD: Final = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{'
+_HEAD: Final = '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{'
+PARTIAL_HEAD: Final = _HEAD.encode()
 """How API servers begin such an object."""
 
-_LABELS, _OWNERS = b"\1", b"\2"
-"""Placeholders for the text of the labels, and of the owners."""
-_FIELDS: Final = (
-    (b"\3", "name"),
-    (b"\4", "uid"),
-    (b"\5", "creation_timestamp"),
-    (b"\6", "generate_name"),
-    (b"\7", "namespace"),
-)
-"""Placeholders for fields; `generate_name` is the name without its last part."""
-_GENERATED, _NAMED, _CREATED = b"\x08", b"\x0b", b"\x0c"
-_PHRASES: Final = (
-    (
-        _GENERATED,
-        b'"name":"\3","generateName":"\6","namespace":"\7","uid":"\4","resourceVersion":"',
+_NOTHING: Final = "%.0s"  # takes a value, and writes none of it
+_FRONTS: Final = (
+    *(
+        f'{_HEAD}"name":"%s",{prefix}{place}"uid":"%s","resourceVersion":"%s",{generation}'
+        '"creationTimestamp":"%s",'
+        for prefix in ('"generateName":"%s",', _NOTHING)
+        for place in ('"namespace":"%s",', _NOTHING)
+        for generation in ('"generation":%s,', _NOTHING)
     ),
-    (_NAMED, b'"name":"\3","namespace":"\7","uid":"\4","resourceVersion":"'),
-    (_CREATED, b',"creationTimestamp":"\5",'),
+    _HEAD + 7 * _NOTHING,
 )
-"""Placeholders for the texts that API servers write around fields, in this order."""
-_MARKS: Final = b"".join((_LABELS, _OWNERS, *(mark for mark, _ in (*_FIELDS, *_PHRASES))))
+"""How texts begin, up to the creation time, in the order in which API servers write it; the last
+one fits every object."""
+_HEAD_ONLY: Final = len(_FRONTS) - 1
 _MAX_TEXTS = 16_384  # of a few hundred bytes each; then the table is emptied
 _MAX_SEEN = 65_536  # 64-bit numbers
 
@@ -49,18 +43,27 @@ class MetadataObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: i
 
     _labels_text: bytes = b""
     _owners_text: bytes = b""
+    _start: int = _HEAD_ONLY
+    """Which front it has, plus the number of fronts for each byte between that and the labels."""
+    _owners_rest: int = 0
+    """How many bytes follow the owners."""
 
     @property  # type: ignore[misc]  # as read-only as the field
     def raw(self) -> bytes:
         """The JSON text, put together at each read; it calls itself a PartialObjectMetadata."""
         body: bytes = stored_body.__get__(self)
-        for mark, phrase in reversed(_PHRASES):
-            body = body.replace(mark, phrase)
-        for mark, field in reversed(_FIELDS):
-            body = body.replace(mark, _text(self.metadata, field))
-        # The text of the owners may hold the placeholder of the labels, which were replaced first.
-        body = body.replace(_OWNERS, self._owners_text).replace(_LABELS, self._labels_text)
-        return PARTIAL_HEAD + body
+        before, front = divmod(self._start, len(_FRONTS))
+        amid = len(body) - self._owners_rest
+        return b"".join(
+            (
+                _front(self.metadata, front),
+                body[:before],
+                self._labels_text,
+                body[before:amid],
+                self._owners_text,
+                body[amid:],
+            )
+        )
 
 
 refuse_changes(MetadataObject)
@@ -73,6 +76,9 @@ class MetadataSharer:
     def __init__(self) -> None:
         self._texts: InternTable[bytes] = InternTable(bytes, max_entries=_MAX_TEXTS)
         self._seen: set[int] = set()
+        self._of: dict[tuple[object, ...], bytes] = {(): b""}
+        """The latest shared text of labels, and of owners, whose values are shared as well."""
+        self._front = 0  # of the latest object
 
     def record(  # noqa: PLR0917 - called in the place of KubeObject, for every object
         self,
@@ -84,23 +90,58 @@ class MetadataSharer:
         problem: str,
     ) -> KubeObject[Any]:
         """Return the record of an object; the arguments are those of KubeObject."""
-        if not raw.startswith(PARTIAL_HEAD) or len(raw.translate(None, _MARKS)) < len(raw):
+        front, text_of = self._front, self._of.get
+        labels = text_of(metadata.labels._flat)  # noqa: SLF001 - its hash is computed in C
+        owners = text_of(metadata.owner_references)
+        if labels is not None and owners is not None:
+            text = _front(metadata, front) + labels
+            if raw.startswith(text):
+                begin = raw.rfind(owners, at := len(text))
+                if begin >= 0:
+                    rest = len(raw) - (stop := begin + len(owners))
+                    body = raw[at:begin] + raw[stop:]
+                    return MetadataObject(
+                        key, metadata, view, body, gvk, problem, labels, owners, front, rest
+                    )
+        if not raw.startswith(PARTIAL_HEAD):
             return KubeObject(key, metadata, view, raw, gvk, problem)
-        body = raw[len(PARTIAL_HEAD) :]
-        body, labels = self._share(body, b'"labels":{', b"}", _LABELS)
-        body, owners = self._share(body, b'"ownerReferences":[', b"]", _OWNERS)
-        body = _without_fields(body, metadata)
-        return MetadataObject(key, metadata, view, body, gvk, problem, labels, owners)
+        return self._record_first(key, metadata, view, raw, gvk, problem)
 
-    def _share(self, body: bytes, begin: bytes, end: bytes, mark: bytes) -> tuple[bytes, bytes]:
-        """Put a placeholder for a text that is shared; return it, too, empty if it is not."""
-        start = body.find(begin)
-        if start >= 0:
-            # It is restored in its place, so it need not be the whole value.
-            stop = body.find(end, start) + 1
-            if known := self._known(body[start:stop]):
-                return body[:start] + mark + body[stop:], known
-        return body, b""
+    def _record_first(  # noqa: PLR0917 - as above
+        self,
+        key: str,
+        metadata: ObjectMeta,
+        view: View | None,
+        raw: bytes,
+        gvk: GroupVersionKind,
+        problem: str,
+    ) -> KubeObject[Any]:
+        """Return the record of an object that begins otherwise, or shares other texts."""
+        front = next(n for n in range(len(_FRONTS)) if raw.startswith(_front(metadata, n)))
+        start = at = len(_front(metadata, front))
+        before = rest = 0
+        labels = owners = b""
+        end = len(raw)
+        if len(self._of) > _MAX_TEXTS:
+            self._of = {(): b""}
+        # A shared text is restored in its place, so it need not be the whole value.
+        begin = raw.find(b'"labels":{', start)
+        if begin >= 0:
+            stop = raw.find(b"}", begin) + 1
+            if found := self._known(raw[begin:stop]):
+                labels, before, at = found, begin - start, stop
+                self._of[metadata.labels._flat] = labels  # noqa: SLF001
+        begin = raw.rfind(b'"ownerReferences":[', at)
+        if begin >= 0:
+            stop = raw.find(b"]", begin) + 1
+            if found := self._known(raw[begin:stop]):
+                owners, rest, end = found, end - stop, begin
+                self._of[metadata.owner_references] = owners
+        if front != _HEAD_ONLY:
+            self._front = front
+        body = raw[start : start + before] + raw[at:end] + raw[len(raw) - rest :]
+        places = before * len(_FRONTS) + front, rest
+        return MetadataObject(key, metadata, view, body, gvk, problem, labels, owners, *places)
 
     def _known(self, text: bytes) -> bytes | None:
         """Return the shared copy of a text; None if it is seen for the first time."""
@@ -116,27 +157,16 @@ class MetadataSharer:
         return known
 
 
-def _without_fields(body: bytes, meta: ObjectMeta) -> bytes:
-    """Return the text behind the head, without what the record has in its fields."""
+def _front(meta: ObjectMeta, which: int) -> bytes:
+    """Return the text of an object up to its creation time."""
     name = meta.name
-    place = f'"namespace":"{meta.namespace}","uid":"{meta.uid}","resourceVersion":"'
-    prefix = _prefix_of(name)
-    text = f'"name":"{name}","generateName":"{prefix}",{place}'.encode()
-    if body.startswith(text):
-        body = _GENERATED + body[len(text) :]
-    elif body.startswith(text := f'"name":"{name}",{place}'.encode()):
-        body = _NAMED + body[len(text) :]
-    created = f',"creationTimestamp":"{meta.creation_timestamp or ""}",'.encode()
-    return body.replace(created, _CREATED, 1)
-
-
-def _text(metadata: ObjectMeta, field: str) -> bytes:
-    if field == "generate_name":
-        return _prefix_of(metadata.name).encode()
-    value: str | None = getattr(metadata, field)
-    return (value or "").encode()
-
-
-def _prefix_of(name: str) -> str:
-    """Return a name without its last part."""
-    return name[: name.rfind("-") + 1]
+    text = _FRONTS[which] % (
+        name,
+        name[: name.rfind("-") + 1],  # the prefix of a generated name
+        meta.namespace,
+        meta.uid,
+        meta.resource_version,
+        meta.generation,
+        meta.creation_timestamp,
+    )
+    return text.encode()

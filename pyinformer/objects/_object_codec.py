@@ -72,6 +72,7 @@ _BEFORE_LIST = len(_MANAGED_FIELDS) - 1
 _LAST_OF_METADATA = b']},"'  # behind the list: metadata ends, and another field follows
 _LAST_OF_ALL = b"]}}"  # behind the list: metadata ends, and with it the object
 _COMMA, _OPENING, _CLOSING = b",{}"
+_CUT_SPREAD = 64  # metadata of one kind differs in length: most objects fit the first of them
 _NO_OWNERS: tuple[OwnerReference, ...] = ()
 _BARE_HEAD = b'{"metadata":{'
 _IMPOSSIBLE_HEAD = b"\0"
@@ -183,8 +184,8 @@ class ObjectCodec(Generic[V]):
                 wire = self._decode_wire(text[start:end])
                 raw = fill + text[body:end] if fill else bytes(text[body:end])
                 return self._record(wire.metadata, wire, raw, self.gvk)
-            # The search starts at the smallest offset so far; what it finds is proven below, and
-            # an object with an earlier offset takes the slow path once.
+            # The search starts before the smallest offset so far; what it finds is proven below,
+            # and an object with a far smaller offset takes the slow path once.
             cut = data.find(_MANAGED_FIELDS, start + self._cut_offset, end)
             close = data.find(b"]", cut, end) if cut > 0 else -1
             if close > 0 and data.startswith(_LAST_OF_METADATA, close):
@@ -240,12 +241,13 @@ class ObjectCodec(Generic[V]):
         The text before them is one object if closed there; after them only two brackets follow,
         and no other list ends earlier. So their bytes need not be read.
         """
-        text = data[inner - 1 : cut] + b"}"
-        check_skipped_depth(text)
+        raw = b"".join((memoryview(data)[body:cut], b"}}"))
+        text = memoryview(raw)[inner - body - 1 : -1]
+        if cut - inner > SKIPPED_BYTES:
+            check_skipped_depth(text)
         meta = decode_wire_meta(text)
         if meta.managed_fields:
             return None
-        raw = bytes(data[body:cut]) + b"}}"
         return self._record(meta, None, raw, self.gvk)
 
     def _decode_whole(  # noqa: PLR0917 - as above
@@ -442,7 +444,8 @@ class ObjectCodec(Generic[V]):
                 self._head = head
         cut = text.find(_MANAGED_FIELDS)
         if cut > 0:
-            self._cut_offset = min(cut, self._cut_offset or cut)
+            least = max(0, cut - _CUT_SPREAD)
+            self._cut_offset = min(least, self._cut_offset or least)
 
     def _decode_slowly(self, text: bytes) -> KubeObject[V]:
         text = without_lone_surrogates(text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer._runtime.tasks import Host
+from pyinformer._runtime.tasks import Host, start_later
 from pyinformer.errors import InformerError, InternalError, LifecycleError
 from tests.virtual_time import VirtualTimeLoop, elapse
 from tests.waiting import now, settle
@@ -362,3 +362,24 @@ def test_what_ends_the_program_reaches_the_event_loop(
     with pytest.raises(kind):
         asyncio.run(program())
     assert "crashed" not in caplog.text
+
+
+async def test_a_task_that_is_started_later_takes_part_in_the_end_of_the_group() -> None:
+    began: list[float] = []
+    async with anyio.create_task_group() as group:
+
+        async def hang() -> None:
+            """Hang until the group is cancelled."""
+            began.append(now())
+            await anyio.sleep_forever()
+
+        start_later(group, 2.0, hang)
+        start_later(group, 1.0, hang).cancel()
+        await elapse(1.9)
+        assert not began
+        await elapse(0.2)
+        assert began == [pytest.approx(2.0)]
+        start_later(group, 0.0, hang)
+        group.cancel_scope.cancel()
+    await settle()
+    assert len(began) == 1  # what is due after the end does not start

@@ -6,12 +6,15 @@ from pyinformer._runtime.tasks._host import (
     Host,
     Startable,
     close_on_exit,
+    run_until_cancelled,
     start_from_anywhere,
     start_in,
+    start_later,
 )
 from pyinformer._runtime.tasks._import_guard import check_not_imported, imported_only
 from pyinformer._runtime.tasks._loop_owner import LoopOwner
 from pyinformer._runtime.tasks._loop_time import loop_time, together
+from pyinformer._runtime.tasks._shared_timer import SOON_SECONDS, SharedTimer
 from pyinformer._runtime.tasks._signal_listener import SignalListener, on_sigusr1
 from pyinformer._runtime.tasks._throttle import Throttle
 from pyinformer._runtime.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
@@ -52,11 +55,13 @@ from pyinformer._runtime.tasks._worker_threads import WorkerThreads, released_ti
 __all__ = [
     "BUDGET_SECONDS",
     "DEFAULT_GRACE_SECONDS",
+    "SOON_SECONDS",
     "Closable",
     "FailureLog",
     "Host",
     "LogExceptions",
     "LoopOwner",
+    "SharedTimer",
     "SignalListener",
     "Startable",
     "Throttle",
@@ -93,9 +98,11 @@ __all__ = [
     "run_in_daemon",
     "run_on_asyncio",
     "run_shielded",
+    "run_until_cancelled",
     "spread",
     "start_from_anywhere",
     "start_in",
+    "start_later",
     "together",
     "trace_text",
     "wait_shielded",

@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
+from functools import partial
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVarTuple, final
 
@@ -82,13 +83,29 @@ def start_from_anywhere(
     task.add_done_callback(_starting.discard)
 
 
+def start_later(
+    group: TaskGroup, seconds: float, function: Callable[[], Coroutine[None, None, None]]
+) -> asyncio.TimerHandle:
+    """Start a function in a task group after a time: most such tasks would only sleep.
+
+    Args:
+        group: the task group; it must be cancelled when it ends.
+        seconds: the time.
+        function: called without arguments.
+
+    Returns:
+        The timer; cancel it before the group ends.
+    """
+    loop = asyncio.get_running_loop()
+    return loop.call_later(seconds, partial(start_from_anywhere, group, function))
+
+
 async def start_in(group: TaskGroup, run: Runs) -> None:
     """Start a function in a task group, and wait until it calls `task_status.started()`, or ends.
 
     As TaskGroup.start, which never returns if the task is cancelled by other code before its
     first step: `asyncio.run` cancels all tasks when a program fails while another part starts.
-    And a cancellation that no caller has requested, as a library below may leave, is an error: for
-    a task group it would be the end that was asked for.
+    The function runs as in `run_until_cancelled`.
 
     Args:
         group: the task group; what the function raises ends it.
@@ -97,22 +114,40 @@ async def start_in(group: TaskGroup, run: Runs) -> None:
     Cancellation:
         Ends the wait; the function ends with the group.
     """
-    ready = anyio.Event()
+    ready = asyncio.Event()
 
     async def begin() -> None:
         """Run it, and release the starter in any case."""
         try:
-            await run(task_status=_Ready(ready))
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
-                raise
-            what = f"{getattr(run, '__qualname__', run)} was cancelled, and no caller asked for it"
-            raise InternalError(what) from error
+            await run_until_cancelled(run, task_status=_Ready(ready))
         finally:
             ready.set()
 
     group.start_soon(begin)
     await ready.wait()
+
+
+async def run_until_cancelled(run: Runs, *, task_status: TaskStatus[None]) -> None:
+    """Run a function until it is cancelled.
+
+    Args:
+        run: the function.
+        task_status: its `started()` is called when the function has begun.
+
+    Raises:
+        InternalError: it was cancelled, and no caller asked for it, as a library below may do: for
+            a task group it would be the end that was asked for.
+
+    Cancellation:
+        The usual way to end it.
+    """
+    try:
+        await run(task_status=task_status)
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        what = f"{getattr(run, '__qualname__', run)} was cancelled, and no caller asked for it"
+        raise InternalError(what) from error
 
 
 def _is_cancelled() -> bool:
@@ -126,7 +161,7 @@ def _is_cancelled() -> bool:
 class _Ready(TaskStatus[None]):
     """Releases the starter of a function."""
 
-    def __init__(self, ready: anyio.Event) -> None:
+    def __init__(self, ready: asyncio.Event) -> None:
         self._ready = ready
 
     def started(self, value: None = None) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import spread
+from pyinformer._runtime.tasks import spread, start_from_anywhere
 from pyinformer.cache.audit import AuditReport, Comparison, Difference, Mismatches
 from pyinformer.cache.informer._listed_identities import IdentityList
 from pyinformer.cache.reflector import Counts, ReflectorOptions, ReflectorState
@@ -27,6 +27,8 @@ from pyinformer.objects import ExponentialBackoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+    from anyio.abc import TaskGroup
 
     from pyinformer.cache.reflector import ListingSlot, Reflector, RequestBudget
     from pyinformer.cache.store import Indexer
@@ -97,8 +99,10 @@ class Auditor:
         self._rng = options.rng
         self._journal = journal
         self._period = period_seconds
-        self._changed = anyio.Event()
-        self._suspected = anyio.Event()
+        self._group: TaskGroup | None = None
+        self._is_running = False
+        self._changed = asyncio.Event()
+        self._suspected = asyncio.Event()
         self._suspicion = ""
         self._repairs: deque[float] = deque(maxlen=_REPAIRS)
         self._uncured: set[Difference] = set()
@@ -112,13 +116,22 @@ class Auditor:
         """Audit the cache once, soon, because of an anomaly."""
         self._suspicion = reason
         self._suspected.set()
+        self._start_nowait()
 
-    async def run(self) -> None:
-        """Audit when it is due, and after suspicions.
+    def begin_nowait(self, group: TaskGroup) -> None:
+        """Audit in a task of this group when it is due, and after suspicions."""
+        self._group = group
+        if self._period or self._suspected.is_set():
+            self._start_nowait()
 
-        Cancellation:
-            Ends it.
-        """
+    def _start_nowait(self) -> None:
+        """Start the task, unless it runs; most caches are never suspected."""
+        group = self._group
+        if group is not None and not (self._is_running or group.cancel_scope.cancel_called):
+            self._is_running = True
+            start_from_anywhere(group, self._run)
+
+    async def _run(self) -> None:
         while True:
             cause = await self._wait_due()
             if cause:
@@ -137,7 +150,7 @@ class Auditor:
         else:
             await self._suspected.wait()
         await anyio.sleep(self._rng.uniform(*_CALM_SECONDS))
-        self._suspected = anyio.Event()
+        self._suspected = asyncio.Event()
         return self._suspicion
 
     async def _retry_audit(self, cause: str) -> None:
@@ -244,7 +257,7 @@ class Auditor:
                 status = self._reflector.status()
                 reason = f": {status.reason}" if status.reason else ""
                 return f"the informer is {status.state.value}{reason}"
-            self._changed = anyio.Event()
+            self._changed = asyncio.Event()
             await self._changed.wait()
         return ""
 
@@ -367,7 +380,7 @@ class Auditor:
 
 async def audit_all(
     informer: str,
-    members: Sequence[tuple[Auditor, anyio.Event]],
+    members: Sequence[tuple[Auditor, asyncio.Event]],
     *,
     timeout_seconds: float,
     unknown: str = "",
@@ -386,7 +399,7 @@ async def audit_all(
     """
     found: list[AuditReport] = []
 
-    async def audit(auditor: Auditor, ended: anyio.Event) -> None:
+    async def audit(auditor: Auditor, ended: asyncio.Event) -> None:
         """Audit one namespace, and keep the report."""
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_at_end, ended, group.cancel_scope)
@@ -407,7 +420,7 @@ async def audit_all(
     )
 
 
-async def _cancel_at_end(ended: anyio.Event, scope: anyio.CancelScope) -> None:
+async def _cancel_at_end(ended: asyncio.Event, scope: anyio.CancelScope) -> None:
     await ended.wait()
     scope.cancel()
 

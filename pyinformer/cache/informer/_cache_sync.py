@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.cache.informer._informer_parts import InformerCore, core_of
@@ -122,27 +123,32 @@ async def _all_settled(
     fail_fast: bool,
 ) -> None:
     """Wait for all of them, or for the first that will never be ready, or is refused."""
+    pending, over = set(informers), anyio.Event()
+
+    def look(informer: SharedInformer[Any]) -> None:
+        caches = core_of(informer).caches
+        if informer in pending and is_ready(caches):
+            pending.remove(informer)
+            ready.append(informer)
+        if not pending or (informer in pending and caches.is_settled):
+            over.set()  # the latter is closed, or a namespace of it will never sync
+
+    def end_if_refused(informer: SharedInformer[Any], _: StateChange | None = None) -> None:
+        if informer.state is ReflectorState.FORBIDDEN and not informer.has_synced:
+            over.set()
+
+    if not informers:
+        over.set()
     with ExitStack() as stack:
-        async with anyio.create_task_group() as group:
-
-            async def wait(informer: SharedInformer[Any]) -> None:
-                caches = core_of(informer).caches
-                while not is_ready(caches):
-                    if caches.settled.is_set():  # closed, or a namespace will never sync
-                        group.cancel_scope.cancel()
-                        return
-                    await caches.rechecked.wait()
-                ready.append(informer)
-
-            def end_if_refused(informer: SharedInformer[Any], _: StateChange | None = None) -> None:
-                if informer.state is ReflectorState.FORBIDDEN and not informer.has_synced:
-                    group.cancel_scope.cancel()
-
-            for informer in informers:
-                group.start_soon(wait, informer)
-                if fail_fast:
-                    stack.callback(informer.on_state_change(partial(end_if_refused, informer)))
-                    end_if_refused(informer)
+        for informer in informers:
+            stack.callback(core_of(informer).caches.on_rechecked(partial(look, informer)))
+            look(informer)
+            if fail_fast:
+                stack.callback(informer.on_state_change(partial(end_if_refused, informer)))
+                end_if_refused(informer)
+        await over.wait()
+    for _ in range(2):  # a handler that is idle has the first list before its waiter continues
+        await anyio.lowlevel.checkpoint()
 
 
 def _check_informer(informer: object) -> None:

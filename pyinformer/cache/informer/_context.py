@@ -27,7 +27,7 @@ class InformerContext(Generic[V]):
 
     cluster: Cluster
     settings: InformerSettings
-    options: ReflectorOptions | None
+    options: ReflectorOptions
     metrics: InformerMetrics
     lifecycle: InformerLifecycle
     indexes: dict[str, str | IndexFunction] = field(default_factory=dict)

@@ -40,6 +40,7 @@ from pyinformer.cache.informer._settings import (
 )
 from pyinformer.cache.informer._shared_informer import SharedInformer
 from pyinformer.cache.informer._status import FactoryStatus, InformerStatus, counted
+from pyinformer.cache.reflector import ReflectorOptions
 from pyinformer.client.cluster import check_cluster, claim_loop
 from pyinformer.errors import InformerError, InvalidArgumentError, LifecycleError
 from pyinformer.objects import V, check_seconds, check_text, check_type
@@ -49,7 +50,6 @@ from pyinformer.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
-    from pyinformer.cache.reflector import ReflectorOptions
     from pyinformer.client.cluster import Cluster
 
 _log = get_logger(__name__)
@@ -92,7 +92,7 @@ class SharedInformerFactory(Closable):
         check_safeguards(options, mutation_detector)
         check_cluster(cluster)
         self._cluster = cluster
-        self._options = options
+        self._options = options or ReflectorOptions()
         self._metrics = cluster.metrics if metrics is None else metrics
         self._given_detector = mutation_detector
         self.mutation_detector: MutationDetector = mutation_detector or MutationDetector()

@@ -23,6 +23,7 @@ from pyinformer.cache.informer._own_writes import OwnWrites
 from pyinformer.cache.informer._read_preconditions import CacheReadiness
 from pyinformer.cache.informer._settings import InformerSettings, Scope
 from pyinformer.cache.informer.delivery import Receiver, SharedProcessor
+from pyinformer.cache.reflector import ReflectorOptions
 from pyinformer.cache.store import Lister
 from pyinformer.client.cluster import claim_loop
 from pyinformer.objects import V
@@ -32,11 +33,9 @@ from pyinformer.telemetry.tracing import outside_reconcile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import anyio
     from anyio.abc import TaskGroup
 
     from pyinformer.cache.audit import MutationDetector
-    from pyinformer.cache.reflector import ReflectorOptions
     from pyinformer.client.cluster import Cluster
     from pyinformer.errors import InformerError
     from pyinformer.telemetry.metrics import Metrics
@@ -95,7 +94,7 @@ class InformerCore(Generic[V]):
         self.context: InformerContext[V] = InformerContext(
             cluster=cluster,
             settings=settings,
-            options=options,
+            options=options or ReflectorOptions(),
             metrics=InformerMetrics(metrics, cluster, scope),
             lifecycle=self.lifecycle,
         )
@@ -166,9 +165,9 @@ class InformerCore(Generic[V]):
         )
 
     @property
-    def settled(self) -> anyio.Event:
-        """Set once the cache has synced or never will; replaced when there is more to sync."""
-        return self.caches.settled
+    def is_settled(self) -> bool:
+        """Whether the cache has synced or never will; false again when there is more to sync."""
+        return self.caches.is_settled
 
     def attach_receiver(self, receiver: Receiver[V]) -> None:
         """Feed a receiver what exists and every change, in the step of the event itself.
@@ -259,7 +258,8 @@ class InformerCore(Generic[V]):
             InformerFigures(self.introspection, self.caches, self.processor, self.mutation_guard)
         )
         self.processor.start_nowait(group, processing=self.context.metrics.processing)
-        group.start_soon(self.mutation_guard.run)
+        if self.mutation_guard.is_swept:
+            group.start_soon(self.mutation_guard.run)
         await self.caches.begin(group)
         if self.namespaces is not None and self.selection is not None:
             self.selection.begin_nowait(self.caches)

@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, final
 
-import anyio
-
 from pyinformer._runtime.tasks import Host, LoopOwner, start_from_anywhere
 from pyinformer.errors import InformerError, LifecycleError
 
@@ -74,8 +72,8 @@ class InformerLifecycle:
             on_crash=self._crashed,
         )
         self._started_at = 0.0
-        self._ended = anyio.Event()
-        self._broken = anyio.Event()
+        self._ended = asyncio.Event()
+        self._broken = asyncio.Event()
         self._breakage: BaseException | None = None
 
     @property

@@ -67,7 +67,8 @@ class MutationGuard(Generic[V]):
         """How many changes of shared values were found."""
         self._caches = caches
         self._processor = processor
-        self._is_swept = self.detector.mode != "off" and (is_decoded or detector is not None)
+        self.is_swept: bool = self.detector.mode != "off" and (is_decoded or detector is not None)
+        """Whether `run` has something to check."""
         self._is_debugging = self.detector.mode == "debug" and is_decoded
         self._others: _Reader = _Reader()
         self._unreported: deque[CacheMutation] = deque(maxlen=_MAX_UNREPORTED)
@@ -80,13 +81,12 @@ class MutationGuard(Generic[V]):
         return self._processor.handler_names
 
     async def run(self) -> None:
-        """Check shared values as long as the informer runs, if there are any.
+        """Check shared values as long as the informer runs.
 
         Cancellation:
             Ends it.
         """
-        if self._is_swept:
-            await self.detector.run(self, relists=self._relists)
+        await self.detector.run(self, relists=self._relists)
 
     def _relists(self) -> int:
         return sum(one.indexer.generation for one in self._caches.all)

@@ -6,11 +6,12 @@ namespace stops no other.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, Generic, Protocol, cast, final
 
 import anyio
 
-from pyinformer._runtime.tasks import start_in
+from pyinformer._runtime.tasks import run_until_cancelled
 from pyinformer.cache.informer._auditor import Auditor
 from pyinformer.cache.informer._host_suspends import Suspends
 from pyinformer.cache.informer._own_write_progress import Freshness
@@ -73,7 +74,7 @@ class NamespaceCache(Generic[V]):
         self.journal: DiagnosticJournal = journal
         self.name: str = scope.named_in(cluster)
         """What it follows, and in which cluster if that has a name."""
-        self.ended: anyio.Event = anyio.Event()
+        self.ended: asyncio.Event = asyncio.Event()
         """Set when none of its tasks runs any more."""
         self._context = context
         self._caches = caches
@@ -231,15 +232,13 @@ class NamespaceCache(Generic[V]):
             Ends it; the cache stays as it is.
         """
         try:
-            with anyio.CancelScope() as scope:
-                self._cancel_scope = scope
+            async with anyio.create_task_group() as group:
+                self._cancel_scope = group.cancel_scope
                 self._began_at = self._context.lifecycle.now()
                 if self._is_stopped:
-                    scope.cancel()
-                async with anyio.create_task_group() as group:
-                    await start_in(group, self.reflector.run)
-                    group.start_soon(self.auditor.run)
-                    task_status.started()
+                    group.cancel_scope.cancel()
+                self.auditor.begin_nowait(group)
+                await run_until_cancelled(self.reflector.run, task_status=task_status)
         finally:
             self.ended.set()
 

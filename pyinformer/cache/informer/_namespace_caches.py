@@ -8,11 +8,10 @@ read at once; it loads in the background.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, Protocol, cast, final
-
-import anyio
 
 from pyinformer._runtime.tasks import spread, start_from_anywhere, start_in
 from pyinformer.cache.informer._namespace_cache import NamespaceCache
@@ -62,6 +61,8 @@ class NamespaceCaches(Generic[V]):
 
     has_ended: bool = False
     """Whether the informer is closed or has crashed, and its handlers have ended."""
+    cache: Cache[V]
+    """The objects of all caches, read as one."""
     readable: Mapping[str | None, NamespaceCache[V]]
     """Those that reads may use: all, or none once the informer has ended."""
 
@@ -80,18 +81,17 @@ class NamespaceCaches(Generic[V]):
         """Whether one cache holds all namespaces; then there is never another one."""
         self.is_known: bool = is_known_gone is None
         """Whether it is known which namespaces are wanted."""
-        self.known: anyio.Event = anyio.Event()
+        self.known: asyncio.Event = asyncio.Event()
         """Set when the wanted namespaces are known, or the informer is closed."""
-        self.settled: anyio.Event = anyio.Event()
-        """Set while all have synced or one never will; for good once the informer is closed."""
-        self.rechecked: anyio.Event = anyio.Event()
-        """Set, and replaced, whenever more may have synced, or is known never to sync."""
+        self.is_settled: bool = False
+        """Whether all have synced or one never will; for good once the informer is closed."""
         self._context = context
         self._is_known_gone = is_known_gone
         self._observer: CachesObserver | None = None
         self._gone: set[str | None] = set()  # no longer wanted, and known not to exist
         self._announced_namespaces: set[str | None] = set()
         self._on_settled: tuple[Callable[[str], None], ...] = ()
+        self._on_rechecked: tuple[Callable[[], None], ...] = ()
         self._receivers: tuple[Receiver[V], ...] = ()
         self._incomplete: list[Receiver[V]] = []  # receivers that lack a part of the initial list
         given: Iterable[str | None] = scope.namespaces or ()
@@ -101,15 +101,13 @@ class NamespaceCaches(Generic[V]):
         self._group: TaskGroup | None = None
         self._has_begun = False
         self._is_applying = self._is_closed = False
-        self._applied = anyio.Event()
+        self._applied = asyncio.Event()
         self.by_namespace: Mapping[str | None, NamespaceCache[V]] = {}
         """Never changed, only replaced; the key is None if one cache holds all namespaces."""
         self._counted: tuple[Counter[tuple[str, ...]], tuple[NamespaceCache[V], ...]] = (
             Counter(),
             (),
         )
-        self.cache: Cache[V] = context.new_indexer()
-        """The objects of all caches, read as one."""
         self._set({one: self._make(one) for one in _ordered(self._wanted)})
         self.has_synced: bool = self.is_known and not self._wanted
         """Whether every cache has held everything at least once."""
@@ -304,11 +302,11 @@ class NamespaceCaches(Generic[V]):
         """Wake all waiters: nothing changes any more."""
         self._is_closed = True
         self.known.set()
-        self.settled.set()
-        self.rechecked.set()
+        self.is_settled = True
         self._applied.set()
         for cache in self.all:
             cache.freshness.close_nowait()
+        self._report_rechecked()
 
     def end_nowait(self) -> None:
         """Refuse reads from now on: nothing follows the server any more."""
@@ -319,14 +317,8 @@ class NamespaceCaches(Generic[V]):
         caches = self.all
         self.has_synced = self.is_known and all(cache.has_synced for cache in caches)
         self.is_readable = self.has_synced and not self.has_ended
-        is_settled = self.has_synced or any(cache.has_failed for cache in caches)
-        if is_settled or self._is_closed:
-            self.settled.set()
-        elif self.settled.is_set():
-            self.settled = anyio.Event()
-        if not self._is_closed:
-            rechecked, self.rechecked = self.rechecked, anyio.Event()
-            rechecked.set()
+        is_hopeless = self._is_closed or any(cache.has_failed for cache in caches)
+        self.is_settled = self.has_synced or is_hopeless
         self._report_announced()
         if self._incomplete and self._has_announced_all():
             complete, self._incomplete = self._incomplete, []
@@ -334,6 +326,27 @@ class NamespaceCaches(Generic[V]):
                 receiver.on_initial_list_complete()
         if self._observer is not None:
             self._observer.on_sync_changed()
+        self._report_rechecked()
+
+    def on_rechecked(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call a function whenever more may have synced, or is known never to sync.
+
+        Args:
+            callback: called on the event loop; must not block.
+
+        Returns:
+            Ends the calls.
+        """
+        self._on_rechecked = (*self._on_rechecked, callback)
+
+        def end() -> None:
+            self._on_rechecked = tuple(one for one in self._on_rechecked if one is not callback)
+
+        return end
+
+    def _report_rechecked(self) -> None:
+        for callback in self._on_rechecked:
+            callback()
 
     def on_large_object(self) -> None:
         """Report that an object with a large body has arrived."""
@@ -421,7 +434,7 @@ class NamespaceCaches(Generic[V]):
                 await self._stop_unwanted()
         finally:
             self._is_applying = False
-            applied, self._applied = self._applied, anyio.Event()
+            applied, self._applied = self._applied, asyncio.Event()
             applied.set()
 
     def _add_wanted(self) -> list[NamespaceCache[V]]:

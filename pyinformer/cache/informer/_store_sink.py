@@ -7,10 +7,9 @@ new state already and gets none of them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, final
-
-import anyio
 
 from pyinformer.cache.deltas import DeltaFIFO, DeltaType, RealFIFO, differences, events_of
 from pyinformer.cache.informer.delivery import CacheContents, Receiver
@@ -82,7 +81,7 @@ class StoreSink(Generic[V]):
         self._indexer = indexer
         self._owner = owner
         self._announcement: _Announcement[V] | None = None
-        self._announced = anyio.Event()
+        self._announced = asyncio.Event()
         self._freshness = freshness
         # Nearly always all are empty, so an event costs three truth tests.
         self._written: Collection[str] = () if freshness is None else freshness.overlay.entries
@@ -281,7 +280,7 @@ class StoreSink(Generic[V]):
     ) -> Iterator[None]:
         # A receiver that is attached between two steps has the new state already.
         self._announcement = (events, self._puts)
-        self._announced = anyio.Event()
+        self._announced = asyncio.Event()
         yield from self._continue_announcing(events, self._puts, replaced)
 
     def _continue_announcing(

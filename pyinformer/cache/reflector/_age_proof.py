@@ -101,10 +101,13 @@ class AgeProof:
 
     def expect(self, trip: RoundTrip, position: str) -> None:
         """Record a round trip: it counts once the position has reached its version."""
-        self._as_of = self.as_of(position)
-        pending = [
-            one for one in self._pending if one is not trip and not reaches(position, one.version)
-        ]
+        pending = []
+        for one in self._pending:
+            if not reaches(position, one.version):
+                if one is not trip:
+                    pending.append(one)
+            elif self._as_of is None or one.sent_at > self._as_of:
+                self._as_of = one.sent_at
         if len(pending) >= _MOST_PENDING:
             pending = pending[::2]
         self._pending = (*pending, trip)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from pyinformer._runtime.tasks import start_later
 from pyinformer.cache.reflector.lineage import read_live
 from pyinformer.errors import ForbiddenError, InformerError
 
@@ -48,21 +49,23 @@ async def open_unless_mute(
         async def doubt() -> None:
             """End the wait for an answer once a list is answered."""
             while True:
-                await anyio.sleep(idle_seconds)
                 try:
                     await read_live(list_watch)
                 except ForbiddenError:
                     return  # lists show nothing here, and will not in a moment
-                except InformerError:
-                    continue  # the server is slow or away, for lists as well
-                group.cancel_scope.cancel()
+                except InformerError:  # the server is slow or away, for lists as well
+                    await anyio.sleep(idle_seconds)
+                else:
+                    group.cancel_scope.cancel()
+                    return
 
-        group.start_soon(doubt)
+        doubting = start_later(group, idle_seconds, doubt)
         try:
             body = await stack.enter_async_context(watch)
         except Exception as error:  # noqa: BLE001 - the group would wrap it
             failure = error
         finally:
+            doubting.cancel()
             group.cancel_scope.cancel()
     if failure is not None:
         raise failure

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, final
 
 import anyio
 
+from pyinformer._runtime.tasks import loop_time, start_later
 from pyinformer.cache.reflector._gateway_watch_opening import open_unless_mute
 from pyinformer.cache.reflector._silent_watch_probe import IdleTimer
 from pyinformer.cache.reflector._throttled_pages import past_throttling
@@ -94,14 +95,16 @@ class InitialEvents(Generic[V]):
         """
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
-            group.start_soon(self._learn_present)
+            scope = group.cancel_scope
+            scope.deadline = loop_time() + INITIAL_EVENTS_TOTAL_SECONDS
+            learning = start_later(group, _IDLE_SECONDS / 2, self._learn_present)
             try:
-                with anyio.move_on_after(INITIAL_EVENTS_TOTAL_SECONDS) as scope:
-                    await self._read_to_bookmark(scope)
+                await self._read_to_bookmark(scope)
             except Exception as error:  # noqa: BLE001 - the group would wrap it
                 failure = error
             finally:
-                group.cancel_scope.cancel()
+                learning.cancel()
+                scope.cancel()
         if failure is not None:
             raise failure
         if self._snapshot.resource_version is None:
@@ -150,7 +153,6 @@ class InitialEvents(Generic[V]):
 
         A load that takes long because it is large costs one request for it.
         """
-        await anyio.sleep(_IDLE_SECONDS / 2)
         with suppress(InformerError):  # a server that does not answer gets no list either
             present = (await read_live(self._list_watch)).resource_version
             if resource_version_is_well_formed(present):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, final
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
 
+    from pyinformer.cache.reflector._request_budget import ListingSlot
     from pyinformer.cache.reflector._sink import Sink
     from pyinformer.cache.reflector._tap import ReflectorTap
     from pyinformer.cache.reflector.machine import LoadCause
@@ -612,10 +613,14 @@ class Reflector(Generic[V]):
                 by = await budget.outage.wait(connection, seconds, wake_on=wake_on)
         return steps.Woke(by)
 
+    def _listing(self) -> AbstractAsyncContextManager[ListingSlot]:
+        is_first = not self._machine.loads and not self._machine.attempts
+        return self._request_budget.listing(str(self.list_watch.resource), is_first=is_first)
+
     async def _list(self, mode: steps.LoadMode) -> steps.Input:
         self.is_in_line = True
         try:
-            async with self._request_budget.listing(str(self.list_watch.resource)) as slot:
+            async with self._listing() as slot:
                 self._machine.begin_load()  # it may have waited long for its turn
                 self._begin_load()
                 self._loader.on_progress = slot.progress
@@ -633,7 +638,7 @@ class Reflector(Generic[V]):
         try:
             async with (
                 AsyncExitStack() as stack,
-                self._request_budget.listing(str(self.list_watch.resource)) as slot,
+                self._listing() as slot,
             ):
                 if not self._machine.may_watch_list(self._now()):  # it waited for its turn
                     raise steps.WatchListUnspokenError(

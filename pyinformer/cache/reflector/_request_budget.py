@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
-import anyio
-
 from pyinformer._runtime.tasks import Throttle
 from pyinformer.cache.reflector._discovery_failures import DiscoveryFailures
 from pyinformer.cache.reflector._forbidden_retries import ForbiddenRetries
@@ -27,9 +25,12 @@ from pyinformer.errors import InternalError
 from pyinformer.objects import check_integer, check_seconds, check_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 _QUICK_BYTES_PER_SECOND: Final = 1 << 20  # a healthy server sends ten times as much
+_SMALL_BYTES: Final = 256 << 10  # some 50 pods, which cost a server little more than the request
+_MORE_PER_SMALL_LIST: Final = 3  # so four times as many in each round of answers
+_MOST_SMALL_LISTS: Final = 32  # the next ones may all be large: about as many as new watches
 
 
 @final
@@ -39,7 +40,8 @@ class RequestBudgetOptions:
 
     max_lists: int = 4
     """How many informers may list at the same time. A server that has just restarted answers a few
-    lists quickly, and breaks down again under hundreds."""
+    lists quickly, and breaks down again under hundreds. Up to 32 may list for the first time, as
+    long as their lists end quickly and with less than 256 KiB each."""
 
     list_idle_seconds: float = 30.0
     """After this time without a byte, or this time in all plus a second for each 16 KiB that
@@ -122,11 +124,15 @@ class ListingSlot:
     ) -> None:
         self.resource: str = resource
         self.has_ended: bool = False
-        """Whether the list has received everything that it requested."""
+        """Whether the list receives nothing more."""
+        self.has_failed: bool = False
+        """Whether it has ended before it received everything that it requested."""
         self.holds: bool = True
         """Whether the list still holds the slot."""
         self.is_slow: bool = False
         """Whether other resources no longer wait for this list."""
+        self.is_small: bool = True
+        """Whether the list costs the server little, as far as it is known."""
         self._options = options
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
@@ -138,14 +144,19 @@ class ListingSlot:
         """Record that a piece of the list has arrived; cheap enough for every piece."""
         self._received += received_bytes
         self._progressed_at = self._loop.time()
+        if self._received >= _SMALL_BYTES:
+            self.is_small = False
 
-    def release(self) -> None:
+    def release(self, *, failed: bool = False) -> None:
         """Free the slot for the next list; a second call does nothing.
 
         A list that was read to its end costs the server nothing more.
+
+        Args:
+            failed: whether the list was not read to its end.
         """
         if not self.has_ended:
-            self.has_ended, self.holds = True, False
+            self.has_ended, self.has_failed, self.holds = True, failed, False
             self._timer.cancel()
             self._on_change(self)
 
@@ -161,11 +172,11 @@ class ListingSlot:
     def _check(self) -> None:
         now, slow_at, lost_at = self._loop.time(), self._slow_at(), self._lost_at()
         if now >= lost_at:
-            self.holds = False
+            self.holds = self.is_small = False
             self._on_change(self)
             return
         if not self.is_slow and now >= slow_at:
-            self.is_slow = True
+            self.is_slow, self.is_small = True, False
             self._on_change(self)
         self._timer = self._loop.call_at(
             lost_at if self.is_slow else min(slow_at, lost_at), self._check
@@ -176,10 +187,11 @@ class ListingSlot:
 class _Waiting:
     """A list that waits for a slot."""
 
-    def __init__(self, arrival: int) -> None:
+    def __init__(self, arrival: int, *, is_first: bool) -> None:
         self.arrival = arrival
+        self.is_first = is_first
         self.slot: ListingSlot | None = None
-        self.turn = anyio.Event()
+        self.turn = asyncio.Event()
 
 
 @final
@@ -189,6 +201,12 @@ class RequestBudget:
     At most `max_lists` lists hold a slot. Beyond that, one list of a resource without a running
     list may begin if it would only wait for slow lists: resources whose lists never end delay the
     others by `list_slow_seconds` for each `max_lists` of them.
+
+    Only its end shows how large a list is. So when many informers start, `max_lists` of them list
+    at first, and each list that ends small raises the limit by three: of forty small lists 4, 16
+    and 20 run at a time. While a list is slow or large, the limit is `max_lists`, and after that
+    or a failure it grows from there. For informers that have listed or tried to before it always
+    is `max_lists`: they do so after an outage, hundreds at once.
 
     Args:
         options: the limits.
@@ -209,6 +227,7 @@ class RequestBudget:
         self._throttle = Throttle(
             per_second=self._options.attempts_per_second, burst=self._options.burst
         )
+        self._max_first_lists = self._options.max_lists
         self._running: set[ListingSlot] = set()  # including lists that have lost their slot
         self._lines: dict[str, deque[_Waiting]] = {}  # for each resource, in order of arrival
         self._arrivals = count()
@@ -217,11 +236,14 @@ class RequestBudget:
         self._attempts = 0
 
     @asynccontextmanager
-    async def listing(self, resource: str = "") -> AsyncIterator[ListingSlot]:
+    async def listing(
+        self, resource: str = "", *, is_first: bool = False
+    ) -> AsyncIterator[ListingSlot]:
         """Wait for a slot among the lists, and hold it for the block.
 
         Args:
             resource: the resource that is listed, such as `deployments.v1.apps`.
+            is_first: whether it is the first attempt of an informer to list.
 
         Yields:
             The slot: call its `progress()` with the size of each piece, or it is lost.
@@ -229,14 +251,16 @@ class RequestBudget:
         Cancellation:
             Safe; the slot is free again, or was never taken.
         """
-        slot = await self._take_slot(resource)
+        slot = await self._take_slot(resource, is_first=is_first)
         try:
             yield slot
-        finally:
-            slot.release()
+        except BaseException:
+            slot.release(failed=True)
+            raise
+        slot.release()
 
-    async def _take_slot(self, resource: str) -> ListingSlot:
-        waiting = _Waiting(next(self._arrivals))
+    async def _take_slot(self, resource: str, *, is_first: bool) -> ListingSlot:
+        waiting = _Waiting(next(self._arrivals), is_first=is_first)
         line = self._lines.setdefault(resource, deque())
         line.append(waiting)
         self._admit()
@@ -267,19 +291,30 @@ class RequestBudget:
         self._lines = {one: line for one, line in self._lines.items() if line}
         if not self._lines:
             return None
+        oldest = min(self._lines, key=self._arrival)
         limit = self._options.max_lists
-        resources: Iterable[str] = self._lines
-        if self._listing >= limit:
-            if sum(slot.holds and not slot.is_slow for slot in self._running) >= limit:
-                return None
-            resources = self._lines.keys() - {slot.resource for slot in self._running}
-        return min(resources, key=lambda one: self._lines[one][0].arrival, default=None)
+        if self._lines[oldest][0].is_first and all(slot.is_small for slot in self._running):
+            limit = self._max_first_lists
+        if self._listing < limit:
+            return oldest
+        if sum(slot.holds and not slot.is_slow for slot in self._running) >= limit:
+            return None
+        others = self._lines.keys() - {slot.resource for slot in self._running}
+        return min(others, key=self._arrival, default=None)
+
+    def _arrival(self, resource: str) -> int:
+        return self._lines[resource][0].arrival
 
     @property
     def _listing(self) -> int:
         return sum(slot.holds for slot in self._running)
 
     def _slot_changed(self, slot: ListingSlot) -> None:
+        if slot.has_failed or not slot.is_small:
+            self._max_first_lists = self._options.max_lists
+        elif all(other.is_small for other in self._running):
+            more = self._max_first_lists + _MORE_PER_SMALL_LIST
+            self._max_first_lists = min(more, max(self._options.max_lists, _MOST_SMALL_LISTS))
         if slot.has_ended:
             self._running.discard(slot)
         else:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import math
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 from msgspec import Struct
 
-from pyinformer._runtime.tasks import loop_time, together
+from pyinformer._runtime.tasks import SOON_SECONDS, SharedTimer, loop_time, together
 from pyinformer.cache.reflector._age_proof import reaches
 from pyinformer.client.transport import (
     ADDED,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from pyinformer.client.transport import ListWatch
 
-_SOON_SECONDS: Final = 0.01  # is now, whatever the rounding of times
 _OPEN_SECONDS: Final = 2.5
 _LOOK_SECONDS: Final = 1.0  # a server sends missed events before anything else
 _BOOKMARK_SECONDS: Final = 3.0  # a watch cache sends a bookmark two seconds before the end
@@ -116,9 +116,11 @@ class SilenceMonitor:
     def __init__(self, check_seconds: float) -> None:
         self.check_seconds = check_seconds
         self._streams: set[IdleTimer] = set()
+        self._progressed_at = self._compared_at = float("-inf")
         self._checked_at = self._found_at = float("-inf")
         self._finding = SilenceFinding.NOTHING
-        self._found = anyio.Event()
+        self.timer: SharedTimer = SharedTimer()
+        """Steps the checks of the streams."""
         self.checks: int = 0
         """How many checks there were."""
 
@@ -143,8 +145,10 @@ class SilenceMonitor:
         """
         due_at = self._checked_at + self.check_seconds
         if not was_busy:
-            progressed_at = max((stream.progressed_at for stream in self._streams), default=now)
-            due_at = max(due_at, progressed_at + self.check_seconds)
+            if self._compared_at != now:  # once for all that are stepped together
+                self._compared_at = now
+                self._progressed_at = max((one.progressed_at for one in self._streams), default=now)
+            due_at = max(due_at, self._progressed_at + self.check_seconds)
         return max(0.0, due_at - now)
 
     def begin_check(self, now: float) -> None:
@@ -153,59 +157,75 @@ class SilenceMonitor:
         self.checks += 1
 
     def found(self, finding: SilenceFinding, now: float) -> None:
-        """Record the outcome of a check, and wake the reflectors of other silent streams."""
+        """Record the outcome of a check, which the other silent streams share."""
         if finding is SilenceFinding.NOTHING:
             return
         self._finding, self._found_at = finding, now
-        self._found.set()
-        self._found = anyio.Event()
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for a time, or until a check has found something.
-
-        Cancellation:
-            Safe.
-        """
-        with anyio.move_on_after(seconds):
-            await self._found.wait()
+        self.timer.wake_all()
 
 
-async def until_doubtful(
-    silence: SilenceMonitor,
-    stream: IdleTimer,
-    list_watch: ListWatch,
-    progress: Callable[[], StreamProgress],
-) -> SilenceFinding:
-    """Wait until a stream is known to be stalled.
+@final
+class SilenceCheck:
+    """Finds out whether one stream is stalled, when it has been silent for some time.
 
     Args:
         silence: the silent streams of the connection.
         stream: when the stream delivered something last.
         list_watch: the resource and the scope.
         progress: returns what the stream has delivered so far.
-
-    Cancellation:
-        Safe; a second watch is closed.
     """
-    now = loop_time
-    checked_events = progress().events
-    while True:
-        left_seconds = stream.progressed_at + silence.check_seconds - now()
-        if left_seconds > _SOON_SECONDS:
-            await anyio.sleep(together(now(), left_seconds))
-            continue
-        finding = silence.latest(now())
-        if finding is not SilenceFinding.NOTHING:
-            return finding
-        events = progress().events
-        was_busy = events > checked_events
-        seconds = silence.seconds_until_check(now(), was_busy=was_busy)
-        if seconds > _SOON_SECONDS:
-            await silence.wait(together(now(), seconds))
-            continue
-        checked_events = events
-        silence.begin_check(now())
-        silence.found(await check_stream(list_watch, progress), now())
+
+    def __init__(
+        self,
+        silence: SilenceMonitor,
+        stream: IdleTimer,
+        list_watch: ListWatch,
+        progress: Callable[[], StreamProgress],
+    ) -> None:
+        self._silence = silence
+        self._stream = stream
+        self._list_watch = list_watch
+        self._progress = progress
+        self._checked_events = progress().events
+        self._finding = SilenceFinding.NOTHING
+        self._is_due = anyio.Event()
+
+    async def until_stalled(self) -> SilenceFinding:
+        """Wait until the stream is known to be stalled.
+
+        Cancellation:
+            Safe; a second watch is closed.
+        """
+        silence = self._silence
+        leave = silence.timer.join(self._step)
+        try:
+            while True:
+                await self._is_due.wait()
+                if self._finding is not SilenceFinding.NOTHING:
+                    return self._finding
+                self._is_due = anyio.Event()
+                silence.found(await check_stream(self._list_watch, self._progress), loop_time())
+                silence.timer.wake(self._step)
+        finally:
+            leave()
+
+    def _step(self, now: float) -> float:
+        """Wake the task if a check is due; return in how many seconds to call this again."""
+        silence = self._silence
+        left_seconds = self._stream.progressed_at + silence.check_seconds - now
+        if left_seconds > SOON_SECONDS:
+            return left_seconds
+        self._finding = silence.latest(now)
+        if self._finding is SilenceFinding.NOTHING:
+            events = self._progress().events
+            was_busy = events > self._checked_events
+            seconds = silence.seconds_until_check(now, was_busy=was_busy)
+            if seconds > SOON_SECONDS:
+                return seconds
+            self._checked_events = events
+            silence.begin_check(now)
+        self._is_due.set()
+        return math.inf
 
 
 async def check_stream(

@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import enum
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import loop_time, together
+from pyinformer._runtime.tasks import SOON_SECONDS, loop_time
 from pyinformer.cache.reflector._age_proof import DOUBT_SECONDS, reaches
 from pyinformer.cache.reflector._silent_watch_probe import Look, SilenceFinding, look_at
 from pyinformer.cache.reflector.lineage import SelectorIgnoredError
@@ -41,7 +42,6 @@ _CONFIRM_SECONDS: Final = 1.5  # an event of this moment reaches both streams
 _BUSY_SECONDS: Final = 10.0  # a watch that brings events is not compared: it is alive, if late
 _LOOKS: Final = 4.0  # in a minute for a connection, so up to four watches are compared in each
 _UNREAD_LOOKS: Final = 2.5  # likewise, while no reader asks for ages
-_SOON_SECONDS: Final = 0.01  # is now, whatever the rounding of times
 _AGAIN_SECONDS: Final = 5.0  # between two attempts of one reflector that no reader waits for
 _SHARED_PART: Final = 0.9  # of a period: a round trip that another reflector has sent is enough
 _COURTESY_SECONDS: Final = 0.2
@@ -110,8 +110,8 @@ class StaleWatchCheck:
         self._tried_at = self._looked_at = self._reminded_at = self._sent_at = float("-inf")
         self._before = float("-inf"), ""
         self._seen: RoundTrip | None = None
-        self._wanted = anyio.Event()
-        self._is_trying = self._has_turn = False
+        self._is_trying = self._has_turn = self._is_urgent = False
+        self._next = _Doubt.NONE
 
     async def until_still(self, progress: Callable[[], StreamProgress]) -> SilenceFinding:
         """Renew the age of the cache until the watch has to be replaced, or the resource listed.
@@ -126,20 +126,25 @@ class StaleWatchCheck:
             Safe; a list or a second watch is closed.
         """
         self._progress, self.is_certain = progress, False
+        self._is_due = anyio.Event()
         self._before = self._now(), progress().position
-        loop = asyncio.get_running_loop()
-        self._age_proof.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
-        leave = self._trips.join(self._list_watch, self._wake)
+        trips, loop = self._trips, asyncio.get_running_loop()
+        latest = trips.latest(self._list_watch)
+        if latest is not None and latest is not self._seen:
+            self.on_trip(latest)
+        leave = trips.join(self._list_watch, self)
+        wake = partial(loop.call_soon_threadsafe, trips.timer.wake, self.step)
+        self._age_proof.on_wanted = wake
         try:
             while True:
-                await self._until_due()
-                self._tried_at = self._now()
-                self._is_trying = True
-                finding = await self._try()
+                await self._is_due.wait()
+                self._is_due = anyio.Event()
+                finding = await self._try(self._next)
                 self._is_trying = False
                 self._age_proof.tried_at = self._tried_at
                 if finding is not SilenceFinding.NOTHING:
                     return finding
+                trips.timer.wake(self.step)
         finally:
             leave()
             self._leave_turns()
@@ -148,6 +153,44 @@ class StaleWatchCheck:
                 self._tried_at = float("-inf")
                 self._return_turn()
             self._age_proof.on_wanted = lambda: None
+
+    def step(self, now: float) -> float:
+        """Wake the task if the server has to be asked; return in how many seconds to call again."""
+        if self._is_trying:
+            return math.inf
+        seconds = self._seconds_until_due(now)
+        if seconds > SOON_SECONDS:
+            return seconds
+        age_proof = self._age_proof
+        self._tried_at, self._has_turn = now, False
+        if self._progress().events:
+            age_proof.has_stalled = False
+        self._next = self._doubt()
+        if self._next is _Doubt.NONE:
+            if self._has_trip(now):
+                age_proof.tried_at = now
+                return self._seconds_until_due(now)
+            self._trips.reserve(now)
+        self._is_trying = True
+        self._is_due.set()
+        return math.inf
+
+    def _has_trip(self, now: float) -> bool:
+        """Return whether another reflector has sent a list lately, so that none is sent now."""
+        if (trip := self._shared_trip()) is None:
+            return False
+        return now - trip.sent_at <= self._period_seconds(now) * _SHARED_PART
+
+    def on_trip(self, trip: RoundTrip) -> None:
+        """Record a round trip of the storage, whichever reflector has sent it."""
+        age_proof = self._age_proof
+        if not (age_proof.is_blind or age_proof.shares_nothing or self._machine.is_still):
+            before, self._before = self._before, ((now := self._now()), self._progress().position)
+            self._seen = trip
+            is_hint = self._accept(trip, before) and (self._lags() or self._is_overdue(now))
+            if is_hint and now - self._tried_at >= self._period_seconds(now) / 2:
+                self._is_urgent = True
+                self._trips.timer.wake(self.step)
 
     def _leave_turns(self) -> None:
         self._trips.turns.leave(self)
@@ -159,15 +202,7 @@ class StaleWatchCheck:
             self._has_turn = False
             self._trips.turns.give_back()
 
-    def _wake(self) -> None:
-        self._wanted.set()
-
-    async def _try(self) -> SilenceFinding:
-        progress = self._progress()
-        if progress.events:
-            self._age_proof.has_stalled = False
-        self._has_turn = False
-        doubt = self._doubt()
+    async def _try(self, doubt: _Doubt) -> SilenceFinding:
         is_suspect = self._trips.is_suspect(self._looked_at, self._tried_at)
         alone = doubt is _Doubt.LOOK and (self._is_asked or self._machine.is_still or is_suspect)
         trip = await self._take(alone=alone, fresh=doubt is not _Doubt.NONE)
@@ -190,31 +225,22 @@ class StaleWatchCheck:
     def _is_asked(self) -> bool:
         return self._age_proof.is_asked(self._progress().position)
 
-    async def _until_due(self) -> None:
-        while (seconds := self._seconds_until_due()) > _SOON_SECONDS:
-            self._wanted = anyio.Event()
-            due = asyncio.get_running_loop().call_later(together(self._now(), seconds), self._wake)
-            try:
-                await self._wanted.wait()
-            finally:
-                due.cancel()
-
-    def _seconds_until_due(self) -> float:
-        now, age_proof = self._now(), self._age_proof
-        if age_proof.asked_at > self._tried_at or self._trips.is_suspect(self._tried_at, now):
+    def _seconds_until_due(self, now: float) -> float:
+        age_proof, is_urgent = self._age_proof, self._is_urgent
+        self._is_urgent = False
+        if is_urgent or age_proof.asked_at > self._tried_at:
+            return 0.0
+        if self._trips.is_suspect(self._tried_at, now):
             return 0.0
         period = self._period_seconds(now)
         if age_proof.is_blind:
             return self._tried_at + period - now
         if self._machine.is_still:  # then a load proves nothing about the next change
             return self._tried_at + period - now
-        latest = None if age_proof.shares_nothing else self._trips.latest(self._list_watch)
-        sent_at = float("-inf") if latest is None else latest.sent_at
-        if latest is not self._seen and sent_at >= self._tried_at + period / 2:
-            return 0.0  # it costs nothing
-        since = max(self._tried_at, self._as_of, sent_at)
+        trip, as_of = self._shared_trip(), self._as_of
+        since = max(self._tried_at, as_of, float("-inf") if trip is None else trip.sent_at)
         courtesy_seconds = self._courtesy_seconds(now)
-        due_at = min(since + period + courtesy_seconds, self._look_at(now))
+        due_at = min(since + period + courtesy_seconds, self._look_at(now, as_of))
         return max(due_at, self._paced_until(due_at, now, courtesy_seconds)) - now
 
     def _courtesy_seconds(self, now: float) -> float:
@@ -224,10 +250,13 @@ class StaleWatchCheck:
         """
         return _COURTESY_SECONDS * max(0.0, 1.0 - (now - self._sent_at) / _COURTESY_MEMORY_SECONDS)
 
-    def _look_at(self, now: float) -> float:
+    def _shared_trip(self) -> RoundTrip | None:
+        return None if self._age_proof.shares_nothing else self._seen
+
+    def _look_at(self, now: float, as_of: float) -> float:
         """Return when the watch may be compared with a list, if nothing proves the age by then."""
         doubt_seconds = self._age_proof.doubt_seconds(now)
-        at = max(self._as_of + doubt_seconds, self._tried_at + min(_AGAIN_SECONDS, doubt_seconds))
+        at = max(as_of + doubt_seconds, self._tried_at + min(_AGAIN_SECONDS, doubt_seconds))
         if (last := self._arrivals.last_event_at) is not None:
             at = max(at, last + min(_BUSY_SECONDS, doubt_seconds))
         if at > now or doubt_seconds < DOUBT_SECONDS or self._age_proof.has_stalled:
@@ -235,6 +264,12 @@ class StaleWatchCheck:
         turns = self._trips.turns
         turn_at = now + turns.seconds_until(self, now, per_minute=self._looks_per_minute(now))
         return min(turn_at, max(at, self._list_due_at(now)))
+
+    def _is_overdue(self, now: float) -> bool:
+        """Return whether an age that is read needs a bookmark."""
+        if not self._age_proof.is_read(now):
+            return False
+        return now - max(self._as_of, self._reminded_at) >= _OVERDUE_SECONDS
 
     def _list_due_at(self, now: float) -> float:
         """Return when an age that is read has to be proven by a list, whose turn it is or not."""
@@ -265,7 +300,7 @@ class StaleWatchCheck:
         """Return a round trip that the cache will have caught up with; None if there is none."""
         now, age_proof, trips = self._now(), self._age_proof, self._trips
         alone = alone or age_proof.shares_nothing
-        before, self._before = self._before, (now, self._progress().position)
+        before, self._before = self._before, (noted := (now, self._progress().position))
         shared_seconds = self._period_seconds(now) * _SHARED_PART
         if fresh:
             shared_seconds = min(_FRESH_SECONDS, shared_seconds)
@@ -283,16 +318,31 @@ class StaleWatchCheck:
         if trip.path == self._list_watch.path:
             self._sent_at = trip.sent_at
         age_proof.list_answered()
+        self._note("a list is at", trip)
+        if trip is self._seen:  # on_trip() has recorded it
+            return None if age_proof.shares_nothing else trip
         if not alone:
             self._seen = trip
-        known_at, known = self._before if trip.sent_at >= now else before
-        if trip.sent_at >= known_at and known != trip.version and reaches(known, trip.version):
+        return trip if self._accept(trip, noted if trip.sent_at >= now else before) else None
+
+    def _accept(self, trip: RoundTrip, known: tuple[float, str]) -> bool:
+        """Have a round trip renew the age, unless it is of another storage than the watch.
+
+        Args:
+            trip: what was answered.
+            known: at what time the watch was at which position.
+        """
+        known_at, position = known
+        if (
+            trip.sent_at >= known_at
+            and position != trip.version
+            and reaches(position, trip.version)
+        ):
             # A newest version that is older than the position is of another storage or history.
-            age_proof.shares_nothing = True
-            return None
-        self._note("a list is at", trip)
-        age_proof.expect(trip, self._progress().position)
-        return trip
+            self._age_proof.shares_nothing = True
+            return False
+        self._age_proof.expect(trip, self._progress().position)
+        return True
 
     def _note(self, what: str, trip: RoundTrip) -> None:
         _log.debug(
@@ -312,7 +362,7 @@ class StaleWatchCheck:
         if not self._is_doubtful(now):
             self._leave_turns()
             return _Doubt.NONE
-        doubt_seconds, age_seconds = age_proof.doubt_seconds(now), now - self._as_of
+        doubt_seconds = age_proof.doubt_seconds(now)
         is_free = doubt_seconds < DOUBT_SECONDS or age_proof.has_stalled
         if is_free or self._trips.is_suspect(self._looked_at, now):
             return _Doubt.LOOK
@@ -323,8 +373,7 @@ class StaleWatchCheck:
             return _Doubt.LOOK
         if now >= self._list_due_at(now):  # lists have slots; so many comparisons fill the pool
             return _Doubt.LIST
-        is_overdue = age_seconds >= _OVERDUE_SECONDS and age_proof.is_read(now)
-        if not is_overdue or now - self._reminded_at < _OVERDUE_SECONDS:
+        if not self._is_overdue(now):
             return _Doubt.NONE
         # Of a server whose caches learn nothing by it each takes a connection for three seconds.
         per_minute = _REMINDERS if self._trips.knows_followed() else _LOOKS
@@ -342,7 +391,7 @@ class StaleWatchCheck:
         doubt_seconds, last = self._age_proof.doubt_seconds(now), self._arrivals.last_event_at
         if last is not None and now - last < min(_BUSY_SECONDS, doubt_seconds):
             return False
-        return now - self._as_of >= doubt_seconds - _SOON_SECONDS
+        return now - self._as_of >= doubt_seconds - SOON_SECONDS
 
     def wants_turn(self) -> bool:
         """Return whether nothing has proven the age lately."""

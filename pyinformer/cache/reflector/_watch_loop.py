@@ -21,9 +21,9 @@ from pyinformer.cache.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.cache.reflector._gateway_watch_opening import open_unless_mute
 from pyinformer.cache.reflector._silent_watch_probe import (
     IdleTimer,
+    SilenceCheck,
     SilenceFinding,
     StreamProgress,
-    until_doubtful,
 )
 from pyinformer.cache.reflector._stale_watch_check import StaleWatchCheck
 from pyinformer.cache.reflector._watch_body_reader import read_body
@@ -526,13 +526,10 @@ class _SupervisedStream(Generic[V]):
         # The grace is limited: otherwise a line without an end would hide a stalled stream.
         self.idle: IdleTimer = IdleTimer(silence_seconds, scope.cancel, grace=self._grace_seconds)
         """Cancels the scope when nothing has arrived for too long."""
-        self.can_be_checked: bool = silence_seconds < math.inf and isinstance(
-            list_watch.connection, NetworkConnection
-        )
+        is_network = isinstance(list_watch.connection, NetworkConnection)
+        self.can_be_checked: bool = is_network and silence_seconds < math.inf
         """Whether a second watch can show that this one is stalled."""
-        self.can_be_compared: bool = guard.order == "global" and isinstance(
-            list_watch.connection, NetworkConnection
-        )
+        self.can_be_compared: bool = is_network and guard.order == "global"
         """Whether the versions of lists show how old what is cached is."""
         self._scope = scope
         self._list_watch = list_watch
@@ -559,9 +556,8 @@ class _SupervisedStream(Generic[V]):
         Cancellation:
             Safe; a second watch is closed.
         """
-        self._finding = await until_doubtful(
-            self._silence, self.idle, self._list_watch, self.progress
-        )
+        check = SilenceCheck(self._silence, self.idle, self._list_watch, self.progress)
+        self._finding = await check.until_stalled()
         self._scope.cancel()
 
     async def cancel_when_still(self, check: StaleWatchCheck) -> None:

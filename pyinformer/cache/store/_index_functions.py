@@ -32,6 +32,9 @@ _METADATA: Final = {
 }
 
 
+_NO_PATHS: Final = PathSet(())
+
+
 @final
 class SharedPaths:
     """Decodes all paths of a cache's indexes together, once for each object that is read."""
@@ -40,7 +43,7 @@ class SharedPaths:
 
     def __init__(self) -> None:
         self._paths: list[str] = []
-        self._set = PathSet(())
+        self._set = _NO_PATHS
         # The newest two: an update reads the old and the new object, index by index.
         self._recent: tuple[tuple[KubeObject[Any], tuple[JSONValue, ...]], ...] = ()
 

@@ -185,7 +185,7 @@ class Session:
         for namespace in informer.status().namespaces:
             if is_permanent_failure(namespace):
                 raise CommandError(namespace.last_error)
-        if core_of(informer).settled.is_set() and not informer.has_synced:
+        if core_of(informer).is_settled and not informer.has_synced:
             status = informer.status()
             is_absent = status.state is ReflectorState.ABSENT
             raise CommandError(

@@ -19,6 +19,7 @@ from pyinformer.cache.informer._barrier import WriteTarget
 from pyinformer.cache.informer._context import InformerContext
 from pyinformer.cache.informer._metrics import InformerMetrics
 from pyinformer.cache.informer._own_write_progress import Freshness
+from pyinformer.cache.reflector import ReflectorOptions
 from pyinformer.cache.store import Indexer
 from pyinformer.objects import Added, Deleted, Event, KubeObject, Updated, VersionOrder
 from pyinformer.telemetry.metrics import NO_METRICS
@@ -65,7 +66,7 @@ class Bench:
         context: InformerContext[None] = InformerContext(
             cluster=cast("Any", None),
             settings=InformerSettings(),
-            options=None,
+            options=ReflectorOptions(),
             metrics=InformerMetrics(NO_METRICS, cast("Any", None), scope),
             lifecycle=cast("Any", Running()),
         )

@@ -703,7 +703,8 @@ async def test_two_hundred_namespaces_are_listed_a_few_at_a_time(apiserver: APIS
         await until(lambda: len(notes.mirror) == 400)
         assert len(pods.lister.list()) == 400
         assert len(asyncio.all_tasks()) - tasks_before < 6 * len(names)
-        assert server_behind(pods.cluster).request_budget.statistics().peak_listing <= 4
+        peak = server_behind(pods.cluster).request_budget.statistics().peak_listing
+        assert 4 < peak <= 32  # all are small
         await pods.set_namespaces(names[:3])
         await until(lambda: len(notes.mirror) == 6)
         assert notes.faults == []

@@ -33,11 +33,11 @@ class Lists:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
 
-    async def begin(self, *names: str, resource: str = "") -> None:
+    async def begin(self, *names: str, resource: str = "", is_first: bool = False) -> None:
         """Let lists ask for a place, in this order."""
         for name in names:
             self._ends[name] = asyncio.Event()
-            self.tasks[name] = asyncio.create_task(self._list(name, resource))
+            self.tasks[name] = asyncio.create_task(self._list(name, resource, is_first=is_first))
             await settle()
 
     async def end(self, *names: str) -> None:
@@ -52,8 +52,13 @@ class Lists:
             self.tasks[name].cancel()
         await settle()
 
-    async def _list(self, name: str, resource: str) -> None:
-        async with self.request_budget.listing(resource) as slot:
+    @property
+    def listing(self) -> int:
+        """How many run."""
+        return self.request_budget.statistics().listing
+
+    async def _list(self, name: str, resource: str, *, is_first: bool) -> None:
+        async with self.request_budget.listing(resource, is_first=is_first) as slot:
             self.began.append(name)
             self.slots[name] = slot
             await self._ends[name].wait()
@@ -248,6 +253,73 @@ async def test_a_list_that_fails_or_is_cancelled_frees_its_place() -> None:
     async with request_budget.listing():
         assert request_budget.statistics().listing == 1
     assert request_budget.statistics().listing == 0
+
+
+def names(count: int, *, start: int = 0) -> list[str]:
+    """Return names of lists."""
+    return [str(number) for number in range(start, start + count)]
+
+
+async def test_first_lists_go_more_at_a_time_while_they_end_small() -> None:
+    async with lists_of() as lists:
+        await lists.begin(*names(100), is_first=True)
+        assert lists.listing == 4
+        await lists.end(*names(4))
+        assert lists.listing == 16
+        await lists.end(*names(16, start=4))
+        assert lists.listing == 32  # and never more
+        await lists.end(*names(32, start=20))
+        assert lists.listing == 32
+
+
+async def test_large_lists_go_few_at_a_time_though_small_ones_went_before() -> None:
+    async with lists_of() as lists:
+        await lists.begin(*names(20), is_first=True)
+        await lists.end(*names(4))
+        assert lists.listing == 16
+        for name in names(16, start=4):
+            lists.slots[name].progress(1 << 20)
+        await lists.begin("next", *names(20, start=20), is_first=True)
+        await lists.end(*names(12, start=4))
+        assert "next" not in lists.began  # four of the large ones are left
+        await lists.end("16")
+        assert lists.began[-1] == "next"
+        assert lists.listing == 4
+
+
+async def test_while_a_list_is_slow_first_lists_go_few_at_a_time() -> None:
+    async with lists_of() as lists:
+        await lists.begin(*names(20), is_first=True)
+        await lists.end(*names(4))
+        assert lists.listing == 16
+        await elapse(2.1)
+        await lists.begin(*names(30, start=20), is_first=True)
+        await lists.end(*names(12, start=4))
+        assert lists.listing == 4
+        await lists.end(*names(4, start=16))  # these were slow as well
+        assert lists.listing == 4
+
+
+async def test_after_a_list_has_failed_the_growth_begins_again() -> None:
+    async with lists_of() as lists:
+        await lists.begin(*names(60), is_first=True)
+        await lists.end(*names(4))
+        assert lists.listing == 16
+        await lists.cancel("4")
+        await lists.end("5")
+        assert lists.listing == 14
+        await lists.end(*names(4, start=6))
+        assert lists.listing == 19
+
+
+async def test_what_was_listed_before_is_listed_few_at_a_time_after_any_start() -> None:
+    async with lists_of() as lists:
+        await lists.begin(*names(4), is_first=True)
+        await lists.end(*names(4))
+        await lists.begin(*names(20, start=4))
+        assert lists.listing == 4
+        await lists.end(*names(4, start=4))
+        assert lists.listing == 4
 
 
 async def test_single_connections_are_immediate_and_many_are_paced() -> None:

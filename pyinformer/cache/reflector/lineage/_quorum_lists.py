@@ -8,13 +8,12 @@ connection share the answers.
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
 from msgspec import Struct
 
-from pyinformer._runtime.tasks import loop_time
+from pyinformer._runtime.tasks import SharedTimer, loop_time
 from pyinformer.cache.reflector.lineage._comparison_turns import ComparisonTurns
 from pyinformer.cache.reflector.lineage._groups import storage_of
 from pyinformer.cache.reflector.lineage._proof import SelectorIgnoredError, read_live
@@ -43,6 +42,18 @@ class RoundTrip(Struct, frozen=True):
     """What was listed."""
 
 
+class Member(Protocol):
+    """A reflector whose age the round trips of its storage renew."""
+
+    def step(self, now: float) -> float:
+        """Begin what is due; return in how many seconds this has to be called again."""
+        ...
+
+    def on_trip(self, trip: RoundTrip) -> None:
+        """Record a round trip of the storage, whichever reflector has sent it."""
+        ...
+
+
 @final
 class _LatestTrip:
     """The latest round trip of one storage or resource, and the one under way."""
@@ -61,8 +72,9 @@ class QuorumLists:
     def __init__(self) -> None:
         self._latest: dict[tuple[str, str], _LatestTrip] = {}
         self._still_at = float("-inf")
-        self._wake: set[Callable[[], None]] = set()
-        self._followed: Counter[str] = Counter()  # storages, and by how many reflectors
+        self._members: dict[str, dict[Member, None]] = {}  # of each storage
+        self.timer: SharedTimer = SharedTimer()
+        """Steps the members."""
         self._waiting: dict[str, float] = {}  # storages, and since when a list of them is due
         self.turns: ComparisonTurns = ComparisonTurns()
         """Whose watch is compared with a list next."""
@@ -106,28 +118,34 @@ class QuorumLists:
             latest.flight = None
             flight.set()
         if not alone:
-            self._wake_all()
+            for member in tuple(self._members.get(storage, ())):
+                member.on_trip(trip)
         return trip
 
-    def join(self, list_watch: ListWatch, wake: Callable[[], None]) -> Callable[[], None]:
+    def join(self, list_watch: ListWatch, member: Member) -> Callable[[], None]:
         """Add a reflector; return the function that removes it.
 
         Args:
             list_watch: the resource and the scope that it follows.
-            wake: called when there is a new round trip, or a watch was found to stand still.
+            member: is stepped when it is due, or a watch was found to stand still.
         """
         storage = storage_of(list_watch.resource)
-        self._wake.add(wake)
-        self._followed[storage] += 1
+        self._members.setdefault(storage, {})[member] = None
+        leave_timer = self.timer.join(member.step)
 
         def leave() -> None:
-            self._wake.discard(wake)
-            self._followed[storage] -= 1
-            if not self._followed[storage]:
-                del self._followed[storage]
+            leave_timer()
+            members = self._members[storage]
+            del members[member]
+            if not members:
+                del self._members[storage]
                 self._waiting.pop(storage, None)
 
         return leave
+
+    def reserve(self, now: float) -> None:
+        """Let others wait for the list that a member is about to send."""
+        self._paced_until = max(self._paced_until, now + self._spacing_seconds)
 
     def paced_until(
         self, list_watch: ListWatch, due_at: float, now: float, courtesy_seconds: float
@@ -149,15 +167,11 @@ class QuorumLists:
         since = self._waiting[storage] = min(due_at, self._waiting.get(storage, due_at))
         before = sum((at, one) < (since, storage) for one, at in self._waiting.items())
         at = self._paced_until + before * self._spacing_seconds
-        return at if len(self._followed) == 1 else at + courtesy_seconds
+        return at if len(self._members) == 1 else at + courtesy_seconds
 
     @property
     def _spacing_seconds(self) -> float:
-        return min(_SPACING_SECONDS, _ROUND_SECONDS / max(1, len(self._followed)))
-
-    def _wake_all(self) -> None:
-        for wake in tuple(self._wake):
-            wake()
+        return min(_SPACING_SECONDS, _ROUND_SECONDS / max(1, len(self._members)))
 
     def latest(self, list_watch: ListWatch) -> RoundTrip | None:
         """Return the latest round trip of a resource's storage, whichever reflector sent it."""
@@ -204,7 +218,7 @@ class QuorumLists:
     def stood_still(self, now: float) -> None:
         """Record that a watch was found not to follow lists: all others may not either."""
         self._still_at = now
-        self._wake_all()
+        self.timer.wake_all()
 
     def is_suspect(self, looked_at: float, now: float) -> bool:
         """Return whether a watch that was compared at an instant may have stood still since."""

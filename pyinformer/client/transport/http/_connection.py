@@ -615,7 +615,8 @@ class Connection:
         headers: Mapping[str, str],
         context: ssl.SSLContext | None,
     ) -> WatchResponse:
-        message = request_message(request.target, self._headers_of(headers))
+        target = request.target
+        message = request_message(target, self._headers_of(headers))
         may_use_kept = request.is_list or request.same_server
         kept = self._take_kept(context) if may_use_kept else None
         if kept is not None:
@@ -627,7 +628,7 @@ class Connection:
         try:
             await open_watch(
                 response,
-                request.target,
+                target,
                 message,
                 pending,
                 context=context,
