@@ -121,6 +121,8 @@ class SilenceMonitor:
         self._finding = SilenceFinding.NOTHING
         self.timer: SharedTimer = SharedTimer()
         """Steps the checks of the streams."""
+        self.turns: dict[SilenceCheck, None] = {}
+        """The checks of the streams, the one that was made the longest ago first."""
         self.checks: int = 0
         """How many checks there were."""
 
@@ -189,6 +191,7 @@ class SilenceCheck:
         self._checked_events = progress().events
         self._finding = SilenceFinding.NOTHING
         self._is_due = anyio.Event()
+        self._is_checking = False
 
     async def until_stalled(self) -> SilenceFinding:
         """Wait until the stream is known to be stalled.
@@ -197,6 +200,7 @@ class SilenceCheck:
             Safe; a second watch is closed.
         """
         silence = self._silence
+        silence.turns[self] = None
         leave = silence.timer.join(self._step)
         try:
             while True:
@@ -205,27 +209,42 @@ class SilenceCheck:
                     return self._finding
                 self._is_due = anyio.Event()
                 silence.found(await check_stream(self._list_watch, self._progress), loop_time())
+                self._is_checking = False
                 silence.timer.wake(self._step)
         finally:
             leave()
+            del silence.turns[self]
 
     def _step(self, now: float) -> float:
-        """Wake the task if a check is due; return in how many seconds to call this again."""
+        """Begin a check that is due; return in how many seconds to call this again."""
         silence = self._silence
         left_seconds = self._stream.progressed_at + silence.check_seconds - now
+        if self._is_checking:
+            return math.inf
         if left_seconds > SOON_SECONDS:
             return left_seconds
         self._finding = silence.latest(now)
-        if self._finding is SilenceFinding.NOTHING:
-            events = self._progress().events
-            was_busy = events > self._checked_events
-            seconds = silence.seconds_until_check(now, was_busy=was_busy)
-            if seconds > SOON_SECONDS:
-                return seconds
-            self._checked_events = events
-            silence.begin_check(now)
+        if self._finding is not SilenceFinding.NOTHING:
+            self._is_due.set()
+            return math.inf
+        was_busy = self._progress().events > self._checked_events
+        seconds = silence.seconds_until_check(now, was_busy=was_busy)
+        if seconds > SOON_SECONDS:
+            return seconds
+        # If all streams are silent, the check may be of any: they take turns.
+        waiting = (self,) if was_busy else silence.turns
+        checked = next(one for one in waiting if not one._is_checking)  # noqa: SLF001 - of this class
+        checked._begin(now)  # noqa: SLF001
+        return math.inf if checked is self else silence.check_seconds
+
+    def _begin(self, now: float) -> None:
+        self._is_checking = True
+        self._checked_events = self._progress().events
+        silence = self._silence
+        silence.begin_check(now)
+        del silence.turns[self]
+        silence.turns[self] = None  # it is the last one whose turn it is again
         self._is_due.set()
-        return math.inf
 
 
 async def check_stream(

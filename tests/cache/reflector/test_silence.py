@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tests.client.transport.serving import Request
 
 CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
+SECRETS = GroupVersionResource.of("v1", "secrets")
 QUIET = options(silence_seconds=0.3)
 STALLED = Fault(verb="watch", stall_after_bytes=0)
 
@@ -353,6 +354,22 @@ async def test_one_stalled_stream_has_all_silent_streams_checked(server: APIServ
         put(server, "b")
         await first.until_equal()
         await until(lambda: second.reflector.status().takeovers == 1)
+
+
+async def test_silent_streams_are_checked_in_turn(server: APIServer) -> None:
+    """The checks that find nothing are not all of one stream, while another one is stalled."""
+    server.faults.add(replace(STALLED, match=lambda sent: sent.path.endswith("/pods")))
+    budget = checking(1.5)  # longer than a check takes
+    async with (
+        reflecting(server, resource=CONFIG_MAPS, request_budget=budget) as first,
+        reflecting(server, resource=SECRETS, request_budget=budget) as second,
+        reflecting(server, request_budget=budget) as stalled,
+    ):
+        for running in (first, second):
+            await running.until_watching()
+        await until_held(server)
+        put(server, "b")
+        await stalled.until_equal()
 
 
 @pytest.mark.parametrize("trouble", [{"hang": True}, {"refuse": True}, {"status": 503}], ids=str)
