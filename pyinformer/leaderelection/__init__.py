@@ -2,6 +2,8 @@
 
 from pyinformer.leaderelection._admission_policy import admission_policy_yaml
 from pyinformer.leaderelection._election import Election as Election
+from pyinformer.leaderelection._election import Finished as Finished
+from pyinformer.leaderelection._election import Wait as Wait
 from pyinformer.leaderelection._elector import Lead, LeaderElectionStatus, LeaderElector
 from pyinformer.leaderelection._lease import LeaseRecord as LeaseRecord
 from pyinformer.leaderelection._lease import WrittenVersions

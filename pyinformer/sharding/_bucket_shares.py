@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer.errors import InternalError
-from pyinformer.leaderelection import LeaseRecord, new_lease, released
+from pyinformer.leaderelection import Finished, LeaseRecord, Wait, new_lease, released
 from pyinformer.objects import older, resource_version_is_well_formed
 from pyinformer.sharding._table import TABLE_HOLDER, Owner, Table, freed, read_table, with_table
 
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS: Final = 0.3  # after a request that failed
 _LOOK_SECONDS: Final = 1.0  # while something may change that no event reports
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Wait until a time, or until something happens."""
-
-    until: float
 
 
 @final
@@ -76,12 +68,6 @@ class Revoke:
 
     name: str
     body: JSONObject
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Nothing is left to give up."""
 
 
 Step: TypeAlias = Wait | ReadTable | ReadMembers | WriteTable | ReadMember | Revoke | Finished

@@ -9,9 +9,7 @@ sees that, unless the next holder has seen it lead.
 
 from __future__ import annotations
 
-import heapq
 import math
-import random
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElectionOptions, WrittenVersions, _election
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
+from tests.schedules import Schedule, ScheduledProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _OPTIONS = LeaderElectionOptions()
-_RATE = 0.02  # how much faster or slower than the true time a clock may run
-_WALL_OFFSET_SECONDS = 30.0
 _FAULTS_END_AT = 35.0
 _END_AT = 75.0
 _LEADER_BY = 70.0
@@ -135,19 +132,16 @@ class Server:
         return lease
 
 
-class Replica:
+class Replica(ScheduledProcess):
     """One process: its clocks, its election, its work."""
 
     def __init__(self, model: Model, name: str) -> None:
-        rng = model.rng
-        self.model, self.name = model, name
-        self.rate = 1 + rng.uniform(-_RATE, _RATE)
-        self.wall_offset = rng.uniform(-_WALL_OFFSET_SECONDS, _WALL_OFFSET_SECONDS)
-        self.paused_until = -math.inf
+        super().__init__(model, name)
+        self.model = model
         self.pause_seconds = 0.0  # of a pause that begins with the next answer
-        self.is_dead = self.is_stopping = False
+        self.is_stopping = False
         self.election = model.bugs.election.Election(
-            "l", "n", identity=name, options=_OPTIONS, rng=rng
+            "l", "n", identity=name, options=_OPTIONS, rng=model.rng
         )
         self.tenure: Any = None  # of the work that runs
         self.request = 0  # the number of the one under way
@@ -161,29 +155,6 @@ class Replica:
         """Those that it had seen when it sent its last acquisition."""
         self.term: TermId | None = None
         """Its last term."""
-
-    def clock(self) -> float:
-        """Return the lease clock."""
-        return 1000.0 + self.rate * self.model.now
-
-    def wall(self) -> float:
-        """Return the wall clock."""
-        return 1.7e9 + self.wall_offset + self.clock()
-
-    def at(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call a function in this process later, when it is neither paused nor dead."""
-        model = self.model
-
-        def due() -> None:
-            if self.is_dead:
-                return
-            if model.now < self.paused_until:
-                # What waits for a paused process is taken up in any order.
-                model.at(self.paused_until - model.now + model.rng.random() * 0.001, due)
-            else:
-                call()
-
-        model.at(seconds, due)
 
     def pause(self) -> None:
         """Stop the process for a while; sometimes it is cut off from the server after that."""
@@ -409,33 +380,17 @@ class Replica:
     _worked: Any = None
 
 
-class Model:
+class Model(Schedule):
     """One schedule, drawn from a seed."""
 
     def __init__(self, seed: int, bugs: Bugs | None = None) -> None:
-        self.rng = random.Random(seed)
+        super().__init__(seed, slowest=(0.05, 2.0, 8.0), faults_end_at=_FAULTS_END_AT)
         self.bugs = bugs or Bugs()
-        self.now = 0.0
         self.requests = 0
         self.outcome = Outcome()
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._made = 0
         self.server = Server(self)
-        self.trouble = self.rng.choice((0.0, 0.05, 0.3))
-        self.slowest = self.rng.choice((0.05, 2.0, 8.0))
         self.replicas = [Replica(self, f"r{number}") for number in range(3)]
         self._named = 3
-
-    def at(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call a function after true seconds."""
-        self._made += 1
-        heapq.heappush(self._queue, (self.now + seconds, self._made, call))
-
-    def delay(self) -> float | None:
-        """Return how long a message takes; None if it is lost."""
-        if self.now > _FAULTS_END_AT or self.rng.random() >= self.trouble:
-            return self.rng.uniform(0.001, 0.02)
-        return None if self.rng.random() < 0.4 else self.rng.uniform(0, self.slowest)
 
     def changed(self, lease: LeaseRecord) -> None:
         """Judge the guards of all others, and show the Lease to those that watch, in order."""
@@ -496,9 +451,9 @@ class Model:
             self.at(self.rng.uniform(0, 3), replica.tick)
         for _ in range(self.rng.randrange(8)):
             self.at(self.rng.uniform(2, _FAULTS_END_AT), self._trouble)
-        while self._queue and self._queue[0][0] < _END_AT and not self.outcome.violations:
-            self.now, _, call = heapq.heappop(self._queue)
-            call()
+        for _ in self.play(_END_AT):
+            if self.outcome.violations:
+                break
             if not self.outcome.leads_at_end and self.now > _LEADER_BY:
                 self.outcome.leads_at_end = any(
                     one.election.tenure is not None for one in self.replicas

@@ -8,8 +8,8 @@ from dataclasses import asdict
 import pytest
 
 from tests.leaderelection.model import Bugs, Model
-from tests.leaderelection.spoiled import spoiled
 from tests.soak import in_soak
+from tests.spoiled import spoiled
 
 _CHUNKS = in_soak(100, otherwise=2)  # 100,000 schedules, or 1,000
 _CHUNK = in_soak(1000, otherwise=500)
@@ -40,33 +40,38 @@ def test_no_write_leaves_a_replica_that_does_not_hold_the_lease(chunk: int) -> N
 _PLANTED: dict[str, Callable[[], Bugs]] = {
     "validity-from-the-answer": lambda: Bugs(
         election=spoiled(
-            "valid_until = self._sent_at + self._options", "valid_until = now + self._options"
+            Bugs.election,
+            "valid_until = self._sent_at + self._options",
+            "valid_until = now + self._options",
         )
     ),
     "release-without-version": lambda: Bugs(releases_without_version=True),
     "overlapping-renewals": lambda: Bugs(
         overlaps_requests=True,
         election=spoiled(
-            "if self._under_way is not None:\n            raise", "if False:\n            raise"
+            Bugs.election,
+            "if self._under_way is not None:\n            raise",
+            "if False:\n            raise",
         ),
     ),
     "no-drain-before-release": lambda: Bugs(
         releases_before_drain=True,
-        election=spoiled('self._end("the Lease is being released")', "pass"),
+        election=spoiled(Bugs.election, 'self._end("the Lease is being released")', "pass"),
     ),
     "expiry-by-the-others-clock": lambda: Bugs(trusts_renew_time=True),
     "guard-only-at-dispatch": lambda: Bugs(guards_only_dispatch=True),
     "term-of-a-lease-that-is-gone": lambda: Bugs(
-        election=spoiled("or self._is_overtaken(lease)", "or False")
+        election=spoiled(Bugs.election, "or self._is_overtaken(lease)", "or False")
     ),
     "free-at-once-after-a-deletion": lambda: Bugs(
         election=spoiled(
+            Bugs.election,
             "if self.lease is not None:\n            self._free_at",
             "if False:\n            self._free_at",
         )
     ),
     "holder-removed-by-hand-is-a-release": lambda: Bugs(
-        election=spoiled("or lease.was_released", "or True")
+        election=spoiled(Bugs.election, "or lease.was_released", "or True")
     ),
 }
 

@@ -10,10 +10,8 @@ guard of another process is open for it.
 
 from __future__ import annotations
 
-import heapq
 import inspect
 import math
-import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +22,7 @@ from pyinformer.leaderelection import (
     read_lease,
 )
 from pyinformer.sharding import GROUP_LABEL, BucketShares, Members, Owner, read_table
+from tests.schedules import Schedule, ScheduledProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +32,6 @@ BUCKETS = 8
 _ELECTION, _SHARES, _MEMBERS = map(inspect.getmodule, (Election, BucketShares, Members))
 _OPTIONS = LeaderElectionOptions()
 _DRAIN_SECONDS = 4.0
-_RATE = 0.02
-_WALL_OFFSET_SECONDS = 30.0
 _FAULTS_END_AT = 40.0
 _END_AT = 120.0
 _LET_GO = {"", "the bucket is given up"}
@@ -134,22 +131,20 @@ def is_labelled(lease: LeaseRecord) -> bool:
     return bool((metadata.get("labels") or {}).get(GROUP_LABEL) == GROUP)
 
 
-class Process:
+class Process(ScheduledProcess):
     """One replica: its clocks, its Lease, its share, its work."""
 
     def __init__(self, model: Model, number: int) -> None:
-        rng, bugs = model.rng, model.bugs
-        self.model, self.name = model, f"db-r{number}"
-        self.rate = 1 + rng.uniform(-_RATE, _RATE)
-        self.wall_offset = rng.uniform(-_WALL_OFFSET_SECONDS, _WALL_OFFSET_SECONDS)
-        self.paused_until = -math.inf
-        self.is_dead = self.is_leaving = False
+        bugs = model.bugs
+        super().__init__(model, f"db-r{number}")
+        self.model = model
+        self.is_leaving = False
         self.election = bugs.election.Election(
             self.name,
             "n",
             identity=self.name,
             options=_OPTIONS,
-            rng=rng,
+            rng=model.rng,
             labels={GROUP_LABEL: GROUP},
         )
         self.members = bugs.members.Members(_OPTIONS.lease_duration_seconds)
@@ -172,28 +167,6 @@ class Process:
         self.opening: set[int] = set()
         self._requests = {"election": 0, "shares": 0}  # the numbers of those under way
         self._wakes = {"election": 0, "shares": 0}
-
-    def clock(self) -> float:
-        """Return the lease clock."""
-        return 1000.0 + self.rate * self.model.now
-
-    def wall(self) -> float:
-        """Return the wall clock."""
-        return 1.7e9 + self.wall_offset + self.clock()
-
-    def at(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call a function in this process later, when it is neither paused nor dead."""
-        model = self.model
-
-        def due() -> None:
-            if self.is_dead:
-                return
-            if model.now < self.paused_until:
-                model.at(self.paused_until - model.now + model.rng.random() * 0.001, due)
-            else:
-                call()
-
-        model.at(seconds, due)
 
     def tick(self) -> None:
         """Do what both state machines say."""
@@ -462,33 +435,18 @@ class Process:
         ]
 
 
-class Model:
+class Model(Schedule):
     """One schedule, drawn from a seed."""
 
     def __init__(self, seed: int, bugs: Bugs | None = None) -> None:
-        self.rng = random.Random(seed)
+        slowest = (0.05, 2.0, 8.0, _LATE_SECONDS)
+        super().__init__(seed, slowest=slowest, faults_end_at=_FAULTS_END_AT)
         self.bugs = bugs or Bugs()
-        self.now = 0.0
         self.requests = 0
         self.outcome = Outcome()
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._made = 0
         self.server = Server(self)
-        self.trouble = self.rng.choice((0.0, 0.05, 0.3))
-        self.slowest = self.rng.choice((0.05, 2.0, 8.0, _LATE_SECONDS))
         self._named = self.rng.randint(1, 4)
         self.processes = [Process(self, number) for number in range(self._named)]
-
-    def at(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call a function after true seconds."""
-        self._made += 1
-        heapq.heappush(self._queue, (self.now + seconds, self._made, call))
-
-    def delay(self) -> float | None:
-        """Return how long a message takes; None if it is lost."""
-        if self.now > _FAULTS_END_AT or self.rng.random() >= self.trouble:
-            return self.rng.uniform(0.001, 0.02)
-        return None if self.rng.random() < 0.4 else self.rng.uniform(0, self.slowest)
 
     def show(self, name: str, lease: LeaseRecord, *, is_gone: bool = False) -> None:
         """Show an event to all that watch, in order."""
@@ -557,9 +515,9 @@ class Model:
             self.at(self.rng.uniform(0, 3), process.tick)
         for _ in range(self.rng.randrange(8)):
             self.at(self.rng.uniform(2, _FAULTS_END_AT), self._trouble)
-        while self._queue and self._queue[0][0] < _END_AT and not self.outcome.violations:
-            self.now, _, call = heapq.heappop(self._queue)
-            call()
+        for _ in self.play(_END_AT):
+            if self.outcome.violations:
+                break
         self.outcome.shares = [len(one.open_buckets()) for one in self.processes if one.is_working]
         return self.outcome
 

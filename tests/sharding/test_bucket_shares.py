@@ -9,17 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.leaderelection import LeaderElectionOptions
+from pyinformer.leaderelection import Finished, LeaderElectionOptions, Wait
 from pyinformer.sharding import (
     BucketShares,
-    Finished,
     Members,
     Owner,
     ReadMembers,
     ReadTable,
     Revoke,
     Table,
-    Wait,
     WriteTable,
     quotas,
     read_table,
