@@ -431,6 +431,7 @@ class WorkerPool:
         task = worker.task
         worker.started_at = now
         worker.request = request
+        task.shown_name = worker.shown_name  # the last reconcile may have named the task
         self._deadlines.started(now)
         task.cancelled_before = task.cancelling()  # as begin_user_code does, without another call
         try:

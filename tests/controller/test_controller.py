@@ -133,6 +133,28 @@ async def test_the_status_names_the_right_that_a_failing_key_lacks() -> None:
     assert "hunter2" not in f"{failing.error} {status.last_error}"
 
 
+async def test_a_task_has_the_name_of_its_request_until_the_reconcile_names_it() -> None:
+    names: list[str] = []
+
+    async def reconcile(_request: Request, _obj: object) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        names.append(task.get_name())
+        task.set_name("mine")
+        names.append(task.get_name())
+
+    async with running(reconcile, workers=1) as (_, said):
+        for name in ("a", "b"):
+            said.say(f"default/{name}")
+            await elapse(1.0)
+    assert names == [
+        "reconcile of default/a by controller c",
+        "mine",
+        "reconcile of default/b by controller c",
+        "mine",
+    ]
+
+
 async def test_an_event_during_a_pending_retry_runs_at_once_and_does_not_shorten_it() -> None:
     calls = Calls(_ERROR, _ERROR, _ERROR)
     async with running(calls, backoff_seconds=10.0) as (_, said):

@@ -25,10 +25,14 @@ class Member:
         self.stepped.append(now)
         return self.seconds
 
+    def fail(self, error: Exception) -> None:
+        """Raise an error, which this member never causes."""
+        raise error
+
 
 async def test_steps_that_are_due_within_moments_of_each_other_run_together() -> None:
     timer, members = SharedTimer(), [Member(30.1), Member(30.5), Member(31.0)]
-    leave = [timer.join(one.step) for one in members]
+    leave = [timer.join(one.step, failed=one.fail) for one in members]
     await elapse(40.0)
     assert [one.stepped for one in members] == [[0.0, 32.0]] * 3
     for each in leave:
@@ -37,7 +41,7 @@ async def test_steps_that_are_due_within_moments_of_each_other_run_together() ->
 
 async def test_a_step_without_a_time_is_called_when_it_is_woken() -> None:
     timer, member = SharedTimer(), Member(math.inf)
-    leave = timer.join(member.step)
+    leave = timer.join(member.step, failed=member.fail)
     await elapse(100.0)
     timer.wake(member.step)
     await elapse(1.0)
@@ -52,16 +56,14 @@ async def test_a_step_without_a_time_is_called_when_it_is_woken() -> None:
 
 async def test_a_step_that_is_removed_leaves_no_timer() -> None:
     timer, member = SharedTimer(), Member(0.5)
-    timer.join(member.step)()
+    timer.join(member.step, failed=member.fail)()
     before = asyncio.get_running_loop().time()
     await elapse(10.0)
     assert member.stepped == [before]
 
 
-async def test_a_step_that_fails_ends_no_other_and_does_not_spin() -> None:
+async def test_a_step_that_fails_ends_no_other_and_its_member_is_shown_the_error() -> None:
     failures: list[str] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _loop, context: failures.append(str(context["exception"])))
     timer, member, calls = SharedTimer(), Member(4.0), 0
 
     def fail(_now: float) -> float:
@@ -71,8 +73,13 @@ async def test_a_step_that_fails_ends_no_other_and_does_not_spin() -> None:
             raise ValueError("a bug")
         return 3.0
 
-    leave = [timer.join(fail), timer.join(member.step)]
+    leave = [
+        timer.join(fail, failed=lambda error: failures.append(str(error))),
+        timer.join(member.step, failed=member.fail),
+    ]
     await elapse(20.0)
+    timer.wake(fail)
+    await elapse(1.0)
     assert (calls, failures) == (2, ["a bug"])
     assert len(member.stepped) >= 4
     for each in leave:

@@ -24,21 +24,27 @@ class SharedTimer:
 
     def __init__(self) -> None:
         self._due: dict[Callable[[float], float], float] = {}
+        self._failed: dict[Callable[[float], float], Callable[[Exception], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
 
-    def join(self, step: Callable[[float], float]) -> Callable[[], None]:
+    def join(
+        self, step: Callable[[float], float], *, failed: Callable[[Exception], None]
+    ) -> Callable[[], None]:
         """Add a step and call it; return the function that removes it.
 
         Args:
             step: gets the loop's time, and returns in how many seconds it has to be called again
                 at the latest; infinity until it is woken.
+            failed: called with what the step raises, once: it is not called again.
         """
+        self._failed[step] = failed
         self._call(step, loop_time())
         self._arm()
 
         def leave() -> None:
             self._due.pop(step, None)
+            self._failed.pop(step, None)
             if not self._due and self._timer is not None:
                 self._timer.cancel()
                 self._timer, self._timer_at = None, math.inf
@@ -68,15 +74,18 @@ class SharedTimer:
     def _on_time(self) -> None:
         self._timer, self._timer_at = None, math.inf
         soon = (now := loop_time()) + SOON_SECONDS
-        try:
-            for step, at in tuple(self._due.items()):
-                if at <= soon and step in self._due:
-                    self._call(step, now)
-        finally:
-            self._arm()
+        for step, at in tuple(self._due.items()):
+            if at <= soon and step in self._due:
+                self._call(step, now)
+        self._arm()
 
     def _call(self, step: Callable[[float], float], now: float) -> None:
-        self._due[step] = math.inf  # a step that raises is not called again at once
-        seconds = step(now)
+        self._due[step] = math.inf
+        try:
+            seconds = step(now)
+        except Exception as error:  # noqa: BLE001 - it is raised in the task of its member
+            self._due.pop(step, None)
+            self._failed[step](error)
+            return
         if self._due.get(step) == math.inf:  # it was neither removed nor woken meanwhile
             self._due[step] = now + together(now, seconds)

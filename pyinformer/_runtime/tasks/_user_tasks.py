@@ -46,6 +46,11 @@ class UserCodeTask(asyncio.Task[None]):
         shown_name = self.shown_name  # read once: its owner may end the task meanwhile
         return super().get_name() if shown_name is None else shown_name()
 
+    def set_name(self, value: object) -> None:
+        """Give it another name, until its owner shows its own again."""
+        self.shown_name = None
+        super().set_name(value)
+
     def cancel(self, msg: object = None) -> bool:
         """Cancel it; once the loop runs no more, that is the end of the program."""
         try:

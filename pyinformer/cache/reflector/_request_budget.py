@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _QUICK_BYTES_PER_SECOND: Final = 1 << 20  # a healthy server sends ten times as much
 _SMALL_BYTES: Final = 256 << 10  # some 50 pods, which cost a server little more than the request
 _MORE_PER_SMALL_LIST: Final = 3  # so four times as many in each round of answers
-_MOST_SMALL_LISTS: Final = 32  # the next ones may all be large: about as many as new watches
+_MOST_SMALL_LISTS: Final = 8  # times max_lists: the next ones may all be large
 
 
 @final
@@ -40,8 +40,8 @@ class RequestBudgetOptions:
 
     max_lists: int = 4
     """How many informers may list at the same time. A server that has just restarted answers a few
-    lists quickly, and breaks down again under hundreds. Up to 32 may list for the first time, as
-    long as their lists end quickly and with less than 256 KiB each."""
+    lists quickly, and breaks down again under hundreds. Up to eight times as many may list for the
+    first time, as long as their lists end quickly and with less than 256 KiB each."""
 
     list_idle_seconds: float = 30.0
     """After this time without a byte, or this time in all plus a second for each 16 KiB that
@@ -52,8 +52,8 @@ class RequestBudgetOptions:
     """After this time plus a second for each MiB that arrived, a list is slow, and after
     `list_idle_seconds` in any case. Informers of a resource without a running list do not wait for
     slow lists, so bad resources behind the connection cannot keep the others from listing, in the
-    same API group either. There are never more lists at a time than `max_lists` and one for each
-    resource."""
+    same API group either. Beside lists that are slow or large there are never more at a time than
+    `max_lists` and one for each resource."""
 
     attempts_per_second: float = 25.0
     """How many connections for watches may be tried per second, once the burst is spent."""
@@ -140,6 +140,11 @@ class ListingSlot:
         self._received = 0
         self._timer = self._loop.call_at(min(self._slow_at(), self._lost_at()), self._check)
 
+    @property
+    def has_received(self) -> bool:
+        """Whether the server has answered."""
+        return self._received > 0
+
     def progress(self, received_bytes: int) -> None:
         """Record that a piece of the list has arrived; cheap enough for every piece."""
         self._received += received_bytes
@@ -198,7 +203,7 @@ class _Waiting:
 class RequestBudget:
     """The limits of one cluster connection, shared by its reflectors.
 
-    At most `max_lists` lists hold a slot. Beyond that, one list of a resource without a running
+    Normally `max_lists` lists hold a slot. Beyond that, one list of a resource without a running
     list may begin if it would only wait for slow lists: resources whose lists never end delay the
     others by `list_slow_seconds` for each `max_lists` of them.
 
@@ -312,9 +317,9 @@ class RequestBudget:
     def _slot_changed(self, slot: ListingSlot) -> None:
         if slot.has_failed or not slot.is_small:
             self._max_first_lists = self._options.max_lists
-        elif all(other.is_small for other in self._running):
+        elif slot.has_received and all(other.is_small for other in self._running):
             more = self._max_first_lists + _MORE_PER_SMALL_LIST
-            self._max_first_lists = min(more, max(self._options.max_lists, _MOST_SMALL_LISTS))
+            self._max_first_lists = min(more, self._options.max_lists * _MOST_SMALL_LISTS)
         if slot.has_ended:
             self._running.discard(slot)
         else:

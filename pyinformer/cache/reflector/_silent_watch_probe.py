@@ -192,6 +192,7 @@ class SilenceCheck:
         self._finding = SilenceFinding.NOTHING
         self._is_due = anyio.Event()
         self._is_checking = False
+        self._failure: Exception | None = None
 
     async def until_stalled(self) -> SilenceFinding:
         """Wait until the stream is known to be stalled.
@@ -201,10 +202,12 @@ class SilenceCheck:
         """
         silence = self._silence
         silence.turns[self] = None
-        leave = silence.timer.join(self._step)
+        leave = silence.timer.join(self._step, failed=self._fail)
         try:
             while True:
                 await self._is_due.wait()
+                if self._failure is not None:
+                    raise self._failure
                 if self._finding is not SilenceFinding.NOTHING:
                     return self._finding
                 self._is_due = anyio.Event()
@@ -218,24 +221,45 @@ class SilenceCheck:
     def _step(self, now: float) -> float:
         """Begin a check that is due; return in how many seconds to call this again."""
         silence = self._silence
-        left_seconds = self._stream.progressed_at + silence.check_seconds - now
         if self._is_checking:
             return math.inf
-        if left_seconds > SOON_SECONDS:
+        if (left_seconds := self._seconds_until_silent(now)) > SOON_SECONDS:
             return left_seconds
         self._finding = silence.latest(now)
         if self._finding is not SilenceFinding.NOTHING:
             self._is_due.set()
             return math.inf
-        was_busy = self._progress().events > self._checked_events
+        was_busy = self._was_busy
         seconds = silence.seconds_until_check(now, was_busy=was_busy)
         if seconds > SOON_SECONDS:
             return seconds
-        # If all streams are silent, the check may be of any: they take turns.
-        waiting = (self,) if was_busy else silence.turns
-        checked = next(one for one in waiting if not one._is_checking)  # noqa: SLF001 - of this class
+        checked = next(one for one in silence.turns if one._may_be_checked(now, was_busy=was_busy))  # noqa: SLF001 - of this class
         checked._begin(now)  # noqa: SLF001
         return math.inf if checked is self else silence.check_seconds
+
+    @property
+    def _was_busy(self) -> bool:
+        """Whether the stream has delivered changes after its last check."""
+        return self._progress().events > self._checked_events
+
+    def _seconds_until_silent(self, now: float) -> float:
+        return self._stream.progressed_at + self._silence.check_seconds - now
+
+    def _may_be_checked(self, now: float, *, was_busy: bool) -> bool:
+        """Return whether this may be checked in the place of another one; they take turns.
+
+        Args:
+            now: the loop's time.
+            was_busy: only the silence of a stream that was busy means something now; else all
+                streams are silent.
+        """
+        if self._is_checking:
+            return False
+        return not was_busy or (self._was_busy and self._seconds_until_silent(now) <= SOON_SECONDS)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = error
+        self._is_due.set()
 
     def _begin(self, now: float) -> None:
         self._is_checking = True

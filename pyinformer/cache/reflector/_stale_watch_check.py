@@ -112,6 +112,7 @@ class StaleWatchCheck:
         self._seen: RoundTrip | None = None
         self._is_trying = self._has_turn = self._is_urgent = False
         self._next = _Doubt.NONE
+        self._failure: Exception | None = None
 
     async def until_still(self, progress: Callable[[], StreamProgress]) -> SilenceFinding:
         """Renew the age of the cache until the watch has to be replaced, or the resource listed.
@@ -125,19 +126,22 @@ class StaleWatchCheck:
         Cancellation:
             Safe; a list or a second watch is closed.
         """
-        self._progress, self.is_certain = progress, False
+        self._progress, self.is_certain, self._failure = progress, False, None
         self._is_due = anyio.Event()
         self._before = self._now(), progress().position
         trips, loop = self._trips, asyncio.get_running_loop()
         latest = trips.latest(self._list_watch)
         if latest is not None and latest is not self._seen:
             self.on_trip(latest)
-        leave = trips.join(self._list_watch, self)
+        # Before the first step: a thread that wants an age meanwhile must not wake nothing.
         wake = partial(loop.call_soon_threadsafe, trips.timer.wake, self.step)
         self._age_proof.on_wanted = wake
+        leave = trips.join(self._list_watch, self)
         try:
             while True:
                 await self._is_due.wait()
+                if self._failure is not None:
+                    raise self._failure
                 self._is_due = anyio.Event()
                 finding = await self._try(self._next)
                 self._is_trying = False
@@ -185,12 +189,22 @@ class StaleWatchCheck:
         """Record a round trip of the storage, whichever reflector has sent it."""
         age_proof = self._age_proof
         if not (age_proof.is_blind or age_proof.shares_nothing or self._machine.is_still):
+            age_proof.list_answered()
             before, self._before = self._before, ((now := self._now()), self._progress().position)
             self._seen = trip
             is_hint = self._accept(trip, before) and (self._lags() or self._is_overdue(now))
-            if is_hint and now - self._tried_at >= self._period_seconds(now) / 2:
+            if (
+                is_hint
+                and not self._is_trying
+                and now - self._tried_at >= self._period_seconds(now) / 2
+            ):
                 self._is_urgent = True
                 self._trips.timer.wake(self.step)
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error of `step` or `on_trip` in the task that waits for this check."""
+        self._failure = error
+        self._is_due.set()
 
     def _leave_turns(self) -> None:
         self._trips.turns.leave(self)

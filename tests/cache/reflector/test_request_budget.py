@@ -41,8 +41,10 @@ class Lists:
             await settle()
 
     async def end(self, *names: str) -> None:
-        """Let lists come to their end."""
+        """Let lists come to their end, which they have read."""
         for name in names:
+            if name in self.slots:
+                self.slots[name].progress(1)
             self._ends[name].set()
         await settle()
 
@@ -297,6 +299,16 @@ async def test_while_a_list_is_slow_first_lists_go_few_at_a_time() -> None:
         await lists.end(*names(12, start=4))
         assert lists.listing == 4
         await lists.end(*names(4, start=16))  # these were slow as well
+        assert lists.listing == 4
+
+
+async def test_lists_that_were_given_up_before_they_began_are_no_growth() -> None:
+    """As when a start times out, while the server answers nothing."""
+    async with lists_of() as lists:
+        await lists.begin(*names(24), is_first=True)
+        await lists.cancel(*names(24))
+        assert lists.request_budget.statistics().peak_listing <= 4
+        await lists.begin(*(f"later-{name}" for name in names(24)), is_first=True)
         assert lists.listing == 4
 
 

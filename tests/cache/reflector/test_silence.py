@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -22,8 +23,14 @@ from pyinformer.cache.reflector import (
     RequestBudget,
     RequestBudgetOptions,
 )
-from pyinformer.cache.reflector._silent_watch_probe import SilenceFinding, SilenceMonitor
+from pyinformer.cache.reflector._silent_watch_probe import (
+    SilenceCheck,
+    SilenceFinding,
+    SilenceMonitor,
+    StreamProgress,
+)
 from pyinformer.client.transport import ListWatch
+from pyinformer.errors import TransportError
 from pyinformer.objects import GroupVersionResource
 from pyinformer.testing import APIServer, Fault
 from tests.cache.reflector.running import options, put, reflecting, until_held, verbs, watches
@@ -431,6 +438,49 @@ def test_at_most_one_check_in_30_seconds_and_none_while_another_stream_progresse
     assert silence.seconds_until_check(131.0, was_busy=False) == 29.0
     leave()
     assert silence.seconds_until_check(160.0, was_busy=False) == 0.0
+
+
+class Deaf:
+    """A list and watch whose watches are refused; it counts them."""
+
+    resource = CONFIG_MAPS
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    @asynccontextmanager
+    async def watch(self, **_: object) -> AsyncIterator[Body]:
+        """Refuse."""
+        self.refused += 1
+        raise TransportError("http://deaf", "refused")
+        yield
+
+
+@pytest.mark.virtual_time
+async def test_streams_that_were_busy_are_checked_in_turn() -> None:
+    """Five are silent for 45 s between changes; the sixth is stalled, and joined last."""
+    silence, began_at = SilenceMonitor(30.0), asyncio.get_running_loop().time()
+    streams, looked = [FakeStream(began_at) for _ in range(6)], [Deaf() for _ in range(6)]
+    events = [0] * 6
+
+    def progress_of(number: int) -> Callable[[], StreamProgress]:
+        return lambda: StreamProgress(events[number], 0, "1", 0)
+
+    async with anyio.create_task_group() as group:
+        for number, (one, deaf) in enumerate(zip(streams, looked, strict=True)):
+            stream = cast("IdleTimer", one)
+            silence.join(stream)
+            given = silence, stream, cast("ListWatch", deaf), progress_of(number)
+            group.start_soon(SilenceCheck(*given).until_stalled)
+        await elapse(0.0)
+        events[5] = 1
+        for turn in range(80):
+            await elapse(9.0)
+            events[turn % 5] += 1
+            streams[turn % 5].progressed_at = asyncio.get_running_loop().time()
+        group.cancel_scope.cancel()
+    assert looked[5].refused > 0, "the stalled one"
+    assert min(one.refused for one in looked[:5]) > 0
 
 
 def test_the_result_of_a_check_is_valid_for_one_check_interval() -> None:

@@ -29,7 +29,7 @@ from pyinformer.objects import GroupVersionResource
 from pyinformer.testing import APIServer, Fault, FaultProxy, RequestRecord, Token
 from tests.cache.reflector.machine_bench import BAD, PAGED, Bench
 from tests.cache.reflector.running import Running, options, put, reflecting, remove, verbs, watches
-from tests.waiting import until
+from tests.waiting import pause, until
 
 CERTAIN = WatchStill(is_certain=True)
 
@@ -231,6 +231,40 @@ async def test_while_rights_to_list_are_missing_nothing_that_arrives_is_the_age(
         assert facts.last_proof_at is not None
         assert facts.last_proof_at < facts.last_event_at
         await until_proven(running, facts.last_event_at)
+
+
+async def test_rights_that_are_lost_after_a_shared_round_trip_make_nothing_that_arrives_the_age(
+    server: APIServer,
+) -> None:
+    """A list that another reflector has sent was an answer, too."""
+    async with reflecting(server) as first:
+        lineage = lineage_of(first)
+        config_maps = GroupVersionResource.of("v1", "configmaps")
+        async with reflecting(server, resource=config_maps, lineage=lineage) as second:
+            await first.until_watching()
+            await second.until_watching()
+            since = now()
+            for one in (first, second):
+                one.reflector.want_age(30.0)
+                await until_proven(one, since)
+            refused = Fault(
+                verb="list",
+                status=403,
+                match=lambda sent: is_of_one(sent) and sent.resource == "configmaps",
+                times=None,
+            )
+            server.faults.add(refused)
+            for _ in range(18):  # longer than after a refusal that no answer preceded
+                second.reflector.want_age(2.0)
+                first.reflector.want_age(30.0)
+                await pause(1.0)
+            server.send_bookmarks()
+            facts = second.reflector.liveness()
+            await until(
+                lambda: second.reflector.liveness().last_bookmark_at != facts.last_bookmark_at
+            )
+            facts = second.reflector.liveness()
+            assert facts.last_proof_at != facts.last_bookmark_at
 
 
 async def test_after_a_time_without_rights_the_age_is_not_that_of_what_arrives(

@@ -53,6 +53,10 @@ class Member(Protocol):
         """Record a round trip of the storage, whichever reflector has sent it."""
         ...
 
+    def fail(self, error: Exception) -> None:
+        """Take what `step` or `on_trip` has raised: it must not end another reflector."""
+        ...
+
 
 @final
 class _LatestTrip:
@@ -119,7 +123,10 @@ class QuorumLists:
             flight.set()
         if not alone:
             for member in tuple(self._members.get(storage, ())):
-                member.on_trip(trip)
+                try:
+                    member.on_trip(trip)
+                except Exception as error:  # noqa: BLE001 - raised in the task of that member
+                    member.fail(error)
         return trip
 
     def join(self, list_watch: ListWatch, member: Member) -> Callable[[], None]:
@@ -131,7 +138,7 @@ class QuorumLists:
         """
         storage = storage_of(list_watch.resource)
         self._members.setdefault(storage, {})[member] = None
-        leave_timer = self.timer.join(member.step)
+        leave_timer = self.timer.join(member.step, failed=member.fail)
 
         def leave() -> None:
             leave_timer()
