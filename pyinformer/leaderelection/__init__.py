@@ -5,6 +5,7 @@ from pyinformer.leaderelection._election import Election as Election
 from pyinformer.leaderelection._election import Finished as Finished
 from pyinformer.leaderelection._election import Wait as Wait
 from pyinformer.leaderelection._elector import Lead, LeaderElectionStatus, LeaderElector
+from pyinformer.leaderelection._lease import WRITTEN_ANNOTATION as WRITTEN_ANNOTATION
 from pyinformer.leaderelection._lease import LeaseRecord as LeaseRecord
 from pyinformer.leaderelection._lease import WrittenVersions
 from pyinformer.leaderelection._lease import micro_time as micro_time

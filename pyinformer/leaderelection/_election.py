@@ -147,7 +147,7 @@ class Election:
         identity: the candidate's.
         options: the durations.
         rng: spreads the requests of candidates that cannot watch, and those of refused candidates.
-        labels: what the Lease is labelled with, by each write of this candidate.
+        labels: what the Lease is labelled with whenever this candidate takes or renews it.
 
     Attributes:
         lease: the Lease as it was seen last; None if it does not exist or was not seen yet.

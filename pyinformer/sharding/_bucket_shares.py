@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from pyinformer.errors import InternalError
+from pyinformer.errors import InternalError, InvalidArgumentError
 from pyinformer.leaderelection import Finished, LeaseRecord, Wait, new_lease, released
 from pyinformer.objects import older, resource_version_is_well_formed
 from pyinformer.sharding._table import TABLE_HOLDER, Owner, Table, freed, read_table, with_table
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS: Final = 0.3  # after a request that failed
 _LOOK_SECONDS: Final = 1.0  # while something may change that no event reports
+_REVOKE_SECONDS: Final = 5.0  # between two attempts to revoke a Lease, which the server refuses
 
 
 @final
@@ -165,10 +166,17 @@ class BucketShares:
         self._must_read = True
         self._knows_members = False  # all that may own a bucket by a table that is gone
         self._lease_seen_at = -math.inf
-        self._claims_from = -math.inf  # while the table is held: when claims are allowed
+        self._free_at = -math.inf  # when the term of a leader that did not release is over
+        self._refusal: InvalidArgumentError | None = None
         # Given up by a write without an answer: it may still arrive, so they stay shut.
-        self._offered: dict[int, Bucket] = {}
+        self._offered: set[int] = set()
+        # Shut in this life, and not known to be another's: what was written for them counts.
+        self._shut_buckets: dict[int, Bucket] = {}
+        self._last_owners: frozenset[Owner] = frozenset()  # of the last table that was seen
+        self._deleted_uids: set[str] = set()  # of Leases of the operator, while a request is sent
         self._under_way: Step | None = None
+        self._conflicts = 0  # in a row
+        self._revoke_at: dict[str, float] = {}
         self._retry_at = -math.inf
 
     def begin(self, me: Owner) -> None:
@@ -181,8 +189,8 @@ class BucketShares:
             raise InternalError("a member's life begins while another one lasts")
         self._me = me
         self._must_read = True
-        self._is_leaving = False
         self._offered.clear()
+        self._shut_buckets.clear()
 
     def end(self, reason: str) -> None:
         """End the life at once: the member's Lease is lost, or is about to be released."""
@@ -199,29 +207,38 @@ class BucketShares:
         Raises:
             InvalidArgumentError: its table is another one than this process was given.
         """
-        if isinstance(self._under_way, ReadTable):
+        is_read = isinstance(self._under_way, ReadTable)
+        if is_read:
             self._under_way = None
-            self._must_read = False
+            self._must_read = lease.uid in self._deleted_uids
+            if self._must_read:
+                return
         known = self.lease
-        is_same_lease = known is not None and known.uid == lease.uid
-        if known is not None and lease.is_newer_than(known) is not True:
-            return
-        if known is not None and not is_same_lease:
-            self._shut(list(self.held), "the table was deleted")
+        if known is not None:
+            is_newer = lease.is_newer_than(known)
+            if not (is_newer or (is_newer is None and is_read)):
+                return
+            if known.uid != lease.uid:
+                self._shut(list(self.held), "the table was deleted")
         self._take(lease, now)
 
-    def on_no_table(self, *, uid: str | None = None) -> None:
+    def on_no_table(self, now: float, *, uid: str | None = None) -> None:
         """Record that the operator's Lease does not exist.
 
         Args:
+            now: the lease clock.
             uid: that of the Lease whose deletion the watch shows; None after a request.
         """
         if uid is None:
             self._under_way = None
             self._must_read = False
-        elif self.lease is None or self.lease.uid != uid:
-            return
-        self.lease = self.table = None
+        else:
+            if self._under_way is not None:
+                self._deleted_uids.add(uid)
+            if self.lease is None or self.lease.uid != uid:
+                return
+        self._note_leader(self.lease, now)
+        self.lease = self.table = self._refusal = None
         self._knows_members = False
         self._shut(list(self.held), "the table was deleted")
 
@@ -232,8 +249,12 @@ class BucketShares:
             InvalidArgumentError: as `on_table`.
         """
         self._under_way = None
+        self._conflicts = 0
         # No earlier write can arrive any more: its precondition is an earlier version.
         self._offered.clear()
+        if lease.uid in self._deleted_uids:
+            self._must_read = True
+            return
         known = self.lease
         if known is None or lease.is_newer_than(known) is not False:
             self._take(lease, now)
@@ -244,14 +265,18 @@ class BucketShares:
         """Record that the table is not in the version that was to be written."""
         self._under_way = None
         self._must_read = True
-        self._retry_at = now
+        self._conflicts += 1
+        self._retry_at = now if self._conflicts == 1 else now + _RETRY_SECONDS
 
     def on_failure(self, now: float) -> None:
         """Record that a request failed; whether a write was carried out is unknown."""
         if isinstance(self._under_way, WriteTable):
             self._must_read = True
+        if isinstance(self._under_way, Revoke):  # others can be shared with meanwhile
+            self._revoke_at[self._under_way.name] = now + _REVOKE_SECONDS
+        else:
+            self._retry_at = now + _RETRY_SECONDS
         self._under_way = None
-        self._retry_at = now + _RETRY_SECONDS
 
     def on_members(self) -> None:
         """Record that all Leases of the group were listed."""
@@ -269,12 +294,16 @@ class BucketShares:
             now: the lease clock.
             wall_at: Unix time in seconds.
             is_busy: returns whether work of a bucket is under way.
+
+        Raises:
+            InvalidArgumentError: as `on_table`, as long as that table is there.
         """
         if self._under_way is not None:
             raise InternalError("a second request for a table while one is under way")
         step = self._next(now, wall_at, is_busy)
         if not isinstance(step, Wait | Finished):
             self._under_way = step
+            self._deleted_uids.clear()
         return step
 
     def to_cancel(self, now: float) -> list[int]:
@@ -290,6 +319,8 @@ class BucketShares:
         me = self._me
         if me is None:
             return Finished() if self._is_leaving else Wait(math.inf)
+        if self._refusal is not None and not self._must_read:
+            raise self._refusal
         if now < self._retry_at:
             return Wait(self._retry_at)
         if self._must_read:
@@ -297,29 +328,38 @@ class BucketShares:
         table = self.table
         if table is None:
             return self._begin_table(now, wall_at)
-        if not self._is_leaving:
-            for name, lease in self._members.silent(now):
-                if name != self._member:
-                    return Revoke(name, released(lease, at=wall_at, written=None))
-        owners = {owner for owner in table.owners if owner is not None and owner != me}
-        if name := self._members.to_look_at(owners, now):
+        if not self._is_leaving and (revoke := self._revocation(now, wall_at)) is not None:
+            return revoke
+        named = {owner for owner in table.owners if owner is not None} | table.awaited
+        if name := self._members.to_look_at(named - {me}, now):
             return ReadMember(name)
         if not self._members.sees(self._member) and not self._is_leaving:
-            return Wait(math.inf)  # others do not see it either, and share without it
+            return Wait(now + _LOOK_SECONDS)  # others do not see it either, and share without it
         return self._share(table, me, now, wall_at, is_busy)
+
+    def _revocation(self, now: float, wall_at: float) -> Revoke | None:
+        for name, lease in self._members.silent(now):
+            if name != self._member and now >= self._revoke_at.get(name, now):
+                return Revoke(name, released(lease, at=wall_at, written=None))
+        return None
 
     def _begin_table(self, now: float, wall_at: float) -> Step:
         if self._is_leaving:
             return Finished()
         lease = self.lease
-        if lease is not None and lease.holder:
+        if now < self._free_at:
+            return Wait(self._free_at)
+        if lease is not None and lease.holder not in {"", TABLE_HOLDER}:
             duration = lease.duration_seconds or self._options.lease_duration_seconds
             if now < self._lease_seen_at + duration:
                 return Wait(self._lease_seen_at + duration)  # a leader's
         if not self._knows_members:
-            return ReadMembers()  # later than the last table, so it has all of its owners
-        others = [one for one in self._members.living(now) if one.lease != self._member]
-        table = Table.empty(self._buckets, self._by, is_held=bool(others))
+            return ReadMembers()  # later than the last table, whose owners are among them
+        before_this = {one for one in self._last_owners if not self._members.is_over(one, now)}
+        others = {
+            one for one in self._members.living(now) | before_this if one.lease != self._member
+        }
+        table = Table.empty(self._buckets, self._by, awaited=frozenset(others))
         before = new_lease(self._group, self._namespace) if lease is None else lease
         body = with_table(before, table, group=self._group, at=wall_at)
         return WriteTable(body, creates=lease is None)
@@ -331,19 +371,17 @@ class BucketShares:
         self._drain(give, now)
         # A bucket that is not held has a give-up without an answer, and is shut already.
         ready = [number for number in give if number not in self.held or not is_busy(number)]
-        if now < self._claims_from and table.is_held:
+        if any(one != me and not self._members.is_over(one, now) for one in table.awaited):
             take = []
+        is_news = me in table.awaited or (self._is_leaving and me not in table.leaving)
         stuck = [number for number in self._offered if table.owners[number] == me]
-        if not (ready or take or stuck):
+        if not (ready or take or stuck or is_news):
             if self._is_leaving and not give:
                 return self._free(table, me, now, wall_at)
             return Wait(self._next_look(table, me, now))
         after = self._with_claims(self._with_gifts(table, ready), take, me, now)
-        for number in ready:
-            bucket = self.held.pop(number, None)
-            if bucket is not None:
-                bucket.shut = "the bucket is given up"
-                self._offered[number] = bucket
+        self._shut(ready, "the bucket is given up")
+        self._offered.update(ready)
         return self._put(after, me, now, wall_at)
 
     def _plan(self, table: Table, me: Owner, now: float) -> tuple[list[int], list[int]]:
@@ -375,7 +413,7 @@ class BucketShares:
         dirty.difference_update(number for number, its in self.held.items() if its.is_open)
         for number in ready:
             owners[number] = None
-            bucket = self.held.get(number) or self._offered.get(number)
+            bucket = self.held.get(number) or self._shut_buckets.get(number)
             if bucket is None or not bucket.is_open or "" in bucket.wrote.values():
                 dirty.add(number)
             for resource, version in () if bucket is None else bucket.wrote.items():
@@ -396,7 +434,7 @@ class BucketShares:
             me if number in take else None if number in over else owner
             for number, owner in enumerate(table.owners)
         )
-        return replace(table, owners=owners, dirty=table.dirty | over, is_held=False)
+        return replace(table, owners=owners, dirty=table.dirty | over, awaited=frozenset())
 
     def _free(self, table: Table, me: Owner, now: float, wall_at: float) -> Step:
         """Free the Lease if no other member shares; a plain leader may wait for it."""
@@ -409,35 +447,54 @@ class BucketShares:
         if self.lease is None:
             raise InternalError("a table without a Lease")
         leaving = (table.leaving & self._members.living(now)) - {me}
-        table = replace(table, leaving=leaving | {me} if self._is_leaving else leaving)
+        table = replace(
+            table,
+            leaving=leaving | {me} if self._is_leaving else leaving,
+            awaited=table.awaited - {me},
+        )
         return WriteTable(with_table(self.lease, table, group=self._group, at=wall_at))
 
     def _next_look(self, table: Table, me: Owner, now: float) -> float:
         """Return when something may have to be done without an event."""
-        times = [self._members.next_silence(but=self._member)]
-        if table.is_held and now < self._claims_from:
-            times.append(self._claims_from)
+        times = [math.inf]
+        if not self._is_leaving:  # else others revoke
+            times.append(self._members.next_silence(but=self._member))
+        if table.awaited:
+            times.append(now + _LOOK_SECONDS)
         if not self._members.living(now) | {me, None} >= set(table.owners):
             times.append(now + _LOOK_SECONDS)  # of an owner whose life may be over
         times.extend(
-            max(now + _LOOK_SECONDS, bucket.draining_since + self._drain_seconds)
+            end
             for bucket in self.held.values()
             if bucket.draining_since is not None
+            and (end := bucket.draining_since + self._drain_seconds) > now
         )
-        return max(now, min(times))
+        return max(now + _RETRY_SECONDS, min(times))
 
     def _take(self, lease: LeaseRecord, now: float) -> None:
         """Take a later version of the Lease: begin and end what its table says."""
-        before = self.lease
+        if lease.holder != TABLE_HOLDER and not lease.was_released:
+            self._note_leader(self.lease, now)
         self.lease, self._lease_seen_at = lease, now
-        self.table = table = read_table(lease, buckets=self._buckets, by=self._by)
+        self.table = self._refusal = None
+        try:
+            self.table = table = read_table(lease, buckets=self._buckets, by=self._by)
+        except InvalidArgumentError as error:
+            self._refusal = error
+            self._shut(list(self.held), "the table is another one")
+            raise
         if table is None:
             self._knows_members = False
             self._shut(list(self.held), "the table was freed")
             return
-        if before is None or before.uid != lease.uid or before.holder != TABLE_HOLDER:
-            self._claims_from = now + self._options.lease_duration_seconds
+        self._last_owners = frozenset(owner for owner in table.owners if owner is not None)
         self._follow(table)
+
+    def _note_leader(self, before: LeaseRecord | None, now: float) -> None:
+        """Record that a leader's Lease has ended by hand: its term may last a little longer."""
+        if before is not None and before.holder not in {"", TABLE_HOLDER}:
+            own = self._options.lease_duration_seconds
+            self._free_at = now + max(own, before.duration_seconds or own)
 
     def _follow(self, table: Table) -> None:
         me = self._me
@@ -445,16 +502,24 @@ class BucketShares:
             return
         others = [number for number in self.held if table.owners[number] != me]
         self._shut(others, "the table names another owner")
+        for number in [n for n in self._shut_buckets if table.owners[n] != me]:
+            del self._shut_buckets[number]
         for number in table.of(me):
             if number not in self.held and number not in self._offered:
                 is_dirty = number in table.dirty
-                self.held[number] = Bucket(number, is_dirty=is_dirty, awaited=table.written)
+                bucket = Bucket(number, is_dirty=is_dirty, awaited=table.written)
+                before = self._shut_buckets.pop(number, None)
+                if before is not None:
+                    bucket.wrote = before.wrote
+                self.held[number] = bucket
 
     def _shut(self, numbers: Iterable[int], reason: str) -> None:
         for number in numbers:
             bucket = self.held.pop(number, None)
             if bucket is not None:
                 bucket.shut = reason
+                if self._me is not None:
+                    self._shut_buckets[number] = bucket
 
 
 def quotas(table: Table, sharing: Iterable[Owner]) -> dict[Owner, int]:

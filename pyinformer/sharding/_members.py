@@ -34,8 +34,11 @@ class Members:
         self._leases: dict[str, LeaseRecord] = {}
         self._watched: set[str] = set()
         self._seen_at: dict[str, float] = {}
-        self._first_seen_at: dict[tuple[str, str], float] = {}  # by name and uid
-        self._absent_since: dict[str, float] = {}
+        self._durations: dict[str, float] = {}  # the longest that were seen
+        self._contradicted_at: dict[
+            Owner, float
+        ] = {}  # since when another Lease, or none, is there
+        self._absent: set[str] = set()  # found absent by a read, and not seen since
         self._look_at: dict[str, float] = {}
 
     def on_watched(self, name: str, lease: LeaseRecord, now: float) -> None:
@@ -50,8 +53,9 @@ class Members:
             return
         self._leases[name] = lease
         self._seen_at[name] = now
-        self._first_seen_at.setdefault((name, lease.uid), now)
-        self._absent_since.pop(name, None)
+        self._absent.discard(name)
+        longest = self._durations.get(name, self._duration_seconds)
+        self._durations[name] = max(longest, lease.duration_seconds or 0.0)
 
     def on_left(self, name: str) -> None:
         """Record that the watch has lost a Lease: it was deleted, or only its label was."""
@@ -60,10 +64,10 @@ class Members:
         if lease is not None:
             del self._seen_at[name]
 
-    def on_absent(self, name: str, now: float) -> None:
+    def on_absent(self, name: str) -> None:
         """Record that a read by name has found no Lease."""
         self.on_left(name)
-        self._absent_since.setdefault(name, now)
+        self._absent.add(name)
 
     def sees(self, name: str) -> bool:
         """Return whether the watch shows a Lease, so that others see it as well."""
@@ -102,26 +106,48 @@ class Members:
     def is_over(self, owner: Owner, now: float) -> bool:
         """Return whether a life has ended for certain.
 
-        Its Lease was seen free in it, or in a later one: it cannot renew any more. Of a Lease that
-        is gone, or has another uid, its member may not know yet, for as long as a term can last.
+        Its Lease was released in it, or held in a later one: it cannot renew any more. Of a Lease
+        that is gone, has another uid, or was freed by hand, its member may not know yet, for as
+        long as a term can last. That time begins when this owner was first asked about: what was
+        known before may be older than the owner.
         """
         lease = self._leases.get(owner.lease)
         if lease is not None and lease.uid == owner.uid:
+            if lease.transitions > owner.transitions:
+                return True
             is_free = lease.transitions == owner.transitions and not lease.holder
-            return is_free or lease.transitions > owner.transitions
-        if lease is not None:
-            since: float | None = self._first_seen_at[owner.lease, lease.uid]
+            if is_free and lease.was_released:
+                return True
+            is_contradicted = is_free
         else:
-            since = self._absent_since.get(owner.lease)
-        return since is not None and now >= since + self._duration_seconds
+            is_contradicted = lease is not None or owner.lease in self._absent
+        if not is_contradicted:
+            self._contradicted_at.pop(owner, None)
+            return False
+        since = self._contradicted_at.setdefault(owner, now)
+        return now >= since + self._durations.get(owner.lease, self._duration_seconds)
 
     def to_look_at(self, owners: Iterable[Owner], now: float) -> str:
-        """Return the name of an owner's Lease to read, which the watch does not show; or nothing.
+        """Return the name of an owner's Lease to read, which is not known; or nothing.
 
-        A watch of a label shows a removed label as a deletion, so only a read shows which.
+        A watch of a label shows a removed label as a deletion, so only a read shows which. What is
+        not of an owner is forgotten.
         """
-        for name in sorted({owner.lease for owner in owners} - self._leases.keys()):
+        owners = set(owners)
+        names = {owner.lease for owner in owners}
+        for kept in (self._look_at, self._durations):
+            for name in kept.keys() - names - self._leases.keys():
+                del kept[name]
+        for owner in self._contradicted_at.keys() - owners:
+            del self._contradicted_at[owner]
+        self._absent &= names
+        known = {owner.lease for owner in owners if self._uid_of(owner.lease) == owner.uid}
+        for name in sorted(names - known):
             if now >= self._look_at.get(name, now):
                 self._look_at[name] = now + _LOOK_SECONDS
                 return name
         return ""
+
+    def _uid_of(self, name: str) -> str:
+        lease = self._leases.get(name)
+        return "" if lease is None else lease.uid

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 import msgspec
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.leaderelection import LeaseRecord, micro_time
+from pyinformer.leaderelection import WRITTEN_ANNOTATION, LeaseRecord, micro_time
 from pyinformer.objects import decoder_of
 
 if TYPE_CHECKING:
@@ -63,18 +63,18 @@ class Table:
     """The highest version that an owner of a bucket wrote before it gave it up, by resource."""
     leaving: frozenset[Owner] = frozenset()
     """Members that give all their buckets up, and get none."""
-    is_held: bool = False
-    """It was made while members lived that may own buckets by a table that is gone: none is
-    claimed for the duration of a Lease."""
+    awaited: frozenset[Owner] = frozenset()
+    """Lives that may own buckets by a table that is gone: none is claimed before each of them has
+    written to this one, or is over."""
 
     @classmethod
-    def empty(cls, buckets: int, by: By, *, is_held: bool = False) -> Table:
+    def empty(cls, buckets: int, by: By, *, awaited: frozenset[Owner] = frozenset()) -> Table:
         """Return a table in which no bucket has an owner."""
         return cls(
             by=by,
             owners=(None,) * buckets,
             dirty=frozenset(range(buckets)),
-            is_held=is_held,
+            awaited=awaited,
         )
 
     def of(self, owner: Owner) -> list[int]:
@@ -93,10 +93,17 @@ class _Text(msgspec.Struct, omit_defaults=True):
     dirty: list[int]
     written: dict[str, str] = {}
     leaving: list[int] = []
-    held: bool = False
+    awaited: list[int] = []
 
 
-_decode = decoder_of(_Text)
+class _Kind(msgspec.Struct):
+    """What distinguishes the shapes of the annotation."""
+
+    format: int = 0
+    hash: str = ""
+
+
+_decode, _decode_kind = decoder_of(_Text), decoder_of(_Kind)
 
 
 def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
@@ -117,15 +124,17 @@ def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
     if not isinstance(text, str):
         return None
     try:
+        kind = _decode_kind(text)
+        if (kind.format, kind.hash) != (_FORMAT, _HASH):
+            theirs = f"a table of format {kind.format} and hash {kind.hash!r}"
+            raise _another(theirs, f"this process writes format {_FORMAT} and hash {_HASH}")
         found = _decode(text)
-        members = found.members
+        members = dict(enumerate(found.members))
         owners = tuple(None if at == _NO_OWNER else members[at] for at in found.owners)
         leaving = frozenset(members[at] for at in found.leaving)
-    except (msgspec.DecodeError, IndexError) as error:
+        awaited = frozenset(members[at] for at in found.awaited)
+    except (msgspec.DecodeError, KeyError) as error:
         raise _another("a table that cannot be read", f"{error}") from error
-    if (found.format, found.hash) != (_FORMAT, _HASH):
-        theirs = f"a table of format {found.format} and hash {found.hash}"
-        raise _another(theirs, f"this process writes format {_FORMAT} and hash {_HASH}")
     if (len(owners), found.by) != (buckets, by):
         theirs = f"{len(owners)} buckets by {found.by}"
         raise _another(theirs, f"this process has {buckets} by {by}")
@@ -135,7 +144,7 @@ def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
         dirty=frozenset(found.dirty),
         written=found.written,
         leaving=leaving,
-        is_held=found.held,
+        awaited=awaited,
     )
 
 
@@ -157,7 +166,7 @@ def with_table(lease: LeaseRecord, table: Table, *, group: str, at: float) -> JS
         at: Unix time in seconds.
     """
     owners = {owner for owner in table.owners if owner is not None}
-    members = sorted(owners | table.leaving)
+    members = sorted(owners | table.leaving | table.awaited)
     places = {owner: place for place, owner in enumerate(members)}
     text = _Text(
         format=_FORMAT,
@@ -168,7 +177,7 @@ def with_table(lease: LeaseRecord, table: Table, *, group: str, at: float) -> JS
         dirty=sorted(table.dirty),
         written=dict(table.written),
         leaving=sorted(places[owner] for owner in table.leaving),
-        held=table.is_held,
+        awaited=sorted(places[owner] for owner in table.awaited),
     )
     names = ",".join(sorted({owner.lease for owner in owners}))
     annotations = {
@@ -204,6 +213,7 @@ def _changed(
     before: Any = lease.body.get("metadata") or {}
     metadata = {name: value for name, value in before.items() if name != "managedFields"}
     changed = {**(before.get("annotations") or {}), **annotations}
+    changed.pop(WRITTEN_ANNOTATION, None)  # an earlier leader's, which says nothing of the members
     metadata["annotations"] = {name: text for name, text in changed.items() if text is not None}
     metadata["labels"] = {**(before.get("labels") or {}), GROUP_LABEL: group}
     spec: Any = {

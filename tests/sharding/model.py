@@ -254,7 +254,7 @@ class Process(ScheduledProcess):
             elif answer == "conflict":
                 shares.on_conflict(now)
             elif found is None:
-                shares.on_no_table()
+                shares.on_no_table(now)
             elif isinstance(step, module.WriteTable):
                 shares.on_written(found, now)
             else:
@@ -271,7 +271,7 @@ class Process(ScheduledProcess):
             self.shares.on_members()
             return
         if found is None:
-            self.members.on_absent(step.name, now)
+            self.members.on_absent(step.name)
         else:
             self.members.on_lease(step.name, found, now)
         self.shares.on_done()
@@ -317,7 +317,7 @@ class Process(ScheduledProcess):
         now = self.clock()
         if name == GROUP:
             if is_gone:
-                self.shares.on_no_table(uid=lease.uid)
+                self.shares.on_no_table(now, uid=lease.uid)
             else:
                 self.shares.on_table(lease, now)
         elif is_gone:

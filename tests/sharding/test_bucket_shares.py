@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import Finished, LeaderElectionOptions, Wait
 from pyinformer.sharding import (
     BucketShares,
@@ -59,12 +60,12 @@ class Member:
         """Return the next step."""
         return self.shares.next_step(now, 1.7e9, is_busy=is_busy)
 
-    def table(self, *owners: Owner | None, **fields: Any) -> LeaseRecord:
+    def table(self, *owners: Owner | None, uid: str = "t1", **fields: Any) -> LeaseRecord:
         """Return the next version of the table."""
         self.version += 1
         table = Table(by="key", owners=owners, dirty=frozenset())
         body = with_table(lease("db"), dataclasses.replace(table, **fields), group="db", at=0.0)
-        return stored(body, version=self.version)
+        return stored(body, version=self.version, uid=uid)
 
     def begin(self, *owners: Owner | None, **fields: Any) -> None:
         """Begin a life with a table."""
@@ -97,7 +98,7 @@ def test_a_member_without_a_lease_of_its_own_does_nothing(member: Member) -> Non
 def test_the_first_member_makes_the_table_and_claims_all(member: Member) -> None:
     member.shares.begin(ME)
     assert isinstance(member.step(), ReadTable)
-    member.shares.on_no_table()
+    member.shares.on_no_table(0.0)
     assert isinstance(member.step(), ReadMembers)
     member.shares.on_members()
     made = member.write(member.step())
@@ -109,17 +110,119 @@ def test_the_first_member_makes_the_table_and_claims_all(member: Member) -> None
     assert isinstance(member.step(), Wait)
 
 
-def test_buckets_of_a_table_that_is_gone_are_claimed_after_the_duration(member: Member) -> None:
+def test_buckets_of_a_table_that_is_gone_are_claimed_when_each_life_has_written_to_the_new_one(
+    member: Member,
+) -> None:
     member.shares.begin(ME)
     member.join()
     member.step()
-    member.shares.on_no_table()
+    member.shares.on_no_table(0.0)
     member.step()
     member.shares.on_members()
-    assert member.write(member.step()).is_held
+    assert member.write(member.step()).awaited == {OTHER}
+    assert isinstance(member.step(1000.0 - 1), Wait)
+    member.shares.on_table(member.table(None, None, None, None, uid="t1"), 0.0)
 
-    assert isinstance(member.step(14.9), Wait)
-    assert member.write(member.step(15.0)).of(ME) == [0, 1]
+    assert member.write(member.step()).of(ME) == [0, 1]
+
+
+def test_the_owners_of_the_last_table_are_awaited_though_a_list_by_label_lacks_them(
+    member: Member,
+) -> None:
+    member.begin(ME, ME, OTHER, OTHER)
+    member.shares.on_no_table(0.0, uid="t1")
+    assert isinstance(member.step(), ReadMembers)
+    member.shares.on_members()
+
+    assert member.write(member.step()).awaited == {OTHER}
+
+
+def test_who_is_awaited_writes_to_the_new_table_at_once(member: Member) -> None:
+    member.join()
+    member.begin(None, None, None, None, awaited=frozenset({ME, OTHER}))
+
+    assert member.write(member.step()).awaited == {OTHER}
+
+
+def test_a_leader_whose_lease_was_deleted_may_lead_for_its_duration(member: Member) -> None:
+    member.shares.begin(ME)
+    member.step()
+    member.shares.on_table(lease("db", uid="t1", version=11, holder="leader", seconds=20), 0.0)
+    member.shares.on_no_table(5.0, uid="t1")
+
+    assert member.step(5.0) == Wait(25.0)
+
+
+def test_a_table_whose_annotation_was_removed_is_made_again(member: Member) -> None:
+    member.begin(ME, ME, ME, ME)
+    body: Any = member.shares.lease.body if member.shares.lease else {}
+    member.shares.on_table(
+        stored({**body, "metadata": {**body["metadata"], "annotations": {}}}, version=40), 1.0
+    )
+
+    assert isinstance(member.step(1.0), ReadMembers)
+
+
+def test_a_table_of_others_shuts_all_and_is_not_written_over(member: Member) -> None:
+    member.begin(ME, ME, ME, ME)
+    table = Table(by="key", owners=(OTHER,) * 8, dirty=frozenset())
+    body = with_table(lease("db"), table, group="db", at=0.0)
+    with pytest.raises(InvalidArgumentError, match="8 buckets"):
+        member.shares.on_table(stored(body, version=30), 1.0)
+    for _ in range(2):
+        with pytest.raises(InvalidArgumentError, match="8 buckets"):
+            member.step(1.0)
+
+    assert not member.shares.held
+
+
+def test_a_deleted_table_does_not_come_back_by_a_late_answer(member: Member) -> None:
+    member.begin(ME, ME, None, None)
+    step = member.step(1.0)
+    answer = stored(step.body, version=20)
+    member.shares.on_table(answer, 1.1)
+    member.shares.on_no_table(1.1, uid="t1")
+    member.shares.on_written(answer, 1.2)
+
+    assert not member.shares.held
+    assert isinstance(member.step(1.2), ReadTable)
+
+
+def test_a_lease_that_cannot_be_revoked_stops_nothing_else(member: Member) -> None:
+    member.members.on_watched("db-z", lease("db-z", uid="u7", holder="z", seconds=6), 0.0)
+    member.begin(None, None, None, None)
+    assert isinstance(member.step(6.0), Revoke)
+    member.shares.on_failure(6.0)
+
+    assert member.write(member.step(6.0)).of(ME) == [0, 1, 2, 3]
+
+
+def test_conflicts_in_a_row_are_retried_after_a_pause(member: Member) -> None:
+    member.begin(None, None, None, None)
+    now, steps = 0.0, 0
+    while now < 3.0:
+        step = member.step(now)
+        if isinstance(step, Wait):
+            now = step.until
+        elif isinstance(step, WriteTable):
+            steps += 1
+            member.shares.on_conflict(now)
+        else:
+            assert member.shares.lease is not None
+            member.shares.on_table(member.shares.lease, now)
+
+    assert steps <= 12
+
+
+def test_a_leaver_that_drains_beside_a_silent_member_does_not_spin(member: Member) -> None:
+    member.members.on_watched("db-b", lease("db-b", uid="u2", seconds=6), 0.0)
+    member.begin(ME, ME, OTHER, OTHER)
+    member.shares.leave()
+    member.write(member.step(7.0, lambda _: True))  # announces that it leaves
+    step = member.step(7.0, lambda _: True)
+
+    assert isinstance(step, Wait)
+    assert step.until > 7.0
 
 
 def test_a_leader_is_waited_for(member: Member) -> None:
@@ -196,10 +299,34 @@ def test_a_give_up_without_an_answer_keeps_the_bucket_shut_until_a_later_write(
     assert sorted(member.shares.held) == [0, 1, 2, 3]
 
 
+def test_what_was_written_for_a_bucket_counts_though_its_give_up_was_called_off(
+    member: Member,
+) -> None:
+    member.begin(ME, ME, ME, ME)
+    for bucket in member.shares.held.values():
+        bucket.is_open = True
+    member.shares.held[2].record_write("pods.v1", "70")
+    member.join()
+    member.step(1.0)
+    member.shares.on_failure(1.0)
+    left = lease("db-b", uid="u2", version=2, holder="", seconds=1)
+    member.members.on_watched("db-b", left, 1.0)
+    member.step(2.0)
+    member.shares.on_table(member.table(ME, ME, ME, ME), 2.0)
+    member.write(member.step(2.0))
+    for bucket in member.shares.held.values():
+        bucket.is_open = True
+    again = lease("db-b", uid="u2", version=3, transitions=1, seconds=1000)
+    member.members.on_watched("db-b", again, 3.0)
+    given = member.write(member.step(3.0))
+
+    assert (given.owners[2], given.written) == (None, {"pods.v1": "70"})
+
+
 def test_who_claims_from_a_life_that_is_over_frees_all_of_its_buckets(member: Member) -> None:
     third = Owner("db-c", "u3", 0)
     member.members.on_watched("db-c", lease("db-c", uid="u3", seconds=1000), 0.0)
-    member.members.on_watched("db-b", lease("db-b", uid="u2", holder=""), 0.0)
+    member.members.on_watched("db-b", lease("db-b", uid="u2", holder="", seconds=1), 0.0)
     member.begin(OTHER, OTHER, OTHER, third)
     claimed = member.write(member.step())
 
@@ -252,7 +379,7 @@ def test_a_leaver_that_is_not_the_last_leaves_the_table_as_it_is(member: Member)
 def test_a_table_that_is_deleted_shuts_all_buckets_at_once(member: Member) -> None:
     member.begin(ME, ME, ME, ME)
     buckets = list(member.shares.held.values())
-    member.shares.on_no_table(uid="t1")
+    member.shares.on_no_table(0.0, uid="t1")
 
     assert {bucket.shut for bucket in buckets} == {"the table was deleted"}
 

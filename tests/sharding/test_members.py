@@ -22,8 +22,8 @@ def seen(*versions: object, at: float = 0.0) -> Members:
     ("shown", "is_over"),
     [
         pytest.param(lease(transitions=3), False, id="held in this life"),
-        pytest.param(lease(transitions=3, holder=""), True, id="free in this life"),
-        pytest.param(lease(transitions=2, holder=""), False, id="free in an earlier life"),
+        pytest.param(lease(transitions=3, holder="", seconds=1), True, id="released in this life"),
+        pytest.param(lease(transitions=2, holder="", seconds=1), False, id="in an earlier life"),
         pytest.param(lease(transitions=4), True, id="held in a later life"),
     ],
 )
@@ -31,11 +31,32 @@ def test_a_life_is_over_if_its_lease_was_free_in_it_or_later(shown: object, is_o
     assert seen(shown).is_over(MINE, 1000.0) is is_over
 
 
-def test_a_member_may_not_know_that_its_lease_is_another_one_for_the_duration() -> None:
-    members = seen(lease(uid="u2", transitions=9, holder=""), at=10.0)
+def over_from(members: Members, owner: Owner, at: float) -> float:
+    """Return how long after a time an owner's life counts as over, in whole seconds."""
+    return next(n for n in range(1000) if members.is_over(owner, at + n))
 
-    assert not members.is_over(MINE, 10.0 + DURATION_SECONDS - 0.1)
-    assert members.is_over(MINE, 10.0 + DURATION_SECONDS)
+
+def test_a_member_may_not_know_that_its_lease_is_another_one_for_the_duration() -> None:
+    """What was known long before may be older than the owner."""
+    members = seen(lease(uid="u2", transitions=9, holder="", seconds=1), at=10.0)
+
+    assert over_from(members, MINE, 500.0) == DURATION_SECONDS
+
+
+def test_the_lease_of_another_uid_is_looked_at() -> None:
+    members = seen(lease(uid="u2"))
+    assert members.to_look_at([MINE], 500.0) == "db-a"
+    assert not members.is_over(MINE, 500.0)
+    members.on_lease("db-a", lease(version=2, transitions=3), 500.0)
+
+    assert not members.to_look_at([MINE], 600.0)
+    assert not members.is_over(MINE, 600.0)
+
+
+def test_a_member_whose_lease_was_freed_by_hand_may_not_know_that_for_the_duration() -> None:
+    members = seen(lease(transitions=3, holder=""), at=10.0)
+
+    assert over_from(members, MINE, 10.0) == DURATION_SECONDS
 
 
 def test_a_lease_that_the_watch_does_not_show_may_exist() -> None:
@@ -43,9 +64,16 @@ def test_a_lease_that_the_watch_does_not_show_may_exist() -> None:
     members.on_left("db-a")
     assert not members.is_over(MINE, 1000.0)
 
-    members.on_absent("db-a", 1000.0)  # a read by name found none
-    assert not members.is_over(MINE, 1000.0 + DURATION_SECONDS - 0.1)
-    assert members.is_over(MINE, 1000.0 + DURATION_SECONDS)
+    members.on_absent("db-a")  # a read by name found none
+    assert over_from(members, MINE, 1000.0) == DURATION_SECONDS
+
+
+def test_a_term_lasts_as_long_as_its_own_lease_says() -> None:
+    members = seen(lease(transitions=3, seconds=60))
+    members.on_left("db-a")
+    members.on_absent("db-a")
+
+    assert over_from(members, MINE, 1000.0) == 60
 
 
 def test_an_owner_without_a_lease_in_the_watch_is_looked_at_once_a_second() -> None:

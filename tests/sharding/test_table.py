@@ -12,6 +12,9 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.sharding import GROUP_LABEL, Owner, Table, freed, read_table, with_table
 from tests.sharding.leases import lease, stored
 
+_FOREIGN = (
+    '{"format":1,"hash":"blake2b-64","by":"key","members":[],"owners":[-2],"dirty":[],"written":{}}'
+)
 _owners = st.builds(
     Owner,
     st.sampled_from(["db-a", "db-b", "db-c"]),
@@ -30,7 +33,7 @@ def tables(draw: st.DrawFn) -> Table:
         dirty=draw(st.frozensets(st.integers(0, 7))),
         written=draw(st.dictionaries(st.sampled_from(["pods.v1", "jobs.v1.batch"]), st.just("7"))),
         leaving=draw(st.frozensets(_owners, max_size=2)),
-        is_held=draw(st.booleans()),
+        awaited=draw(st.frozensets(_owners, max_size=2)),
     )
 
 
@@ -51,6 +54,13 @@ def test_a_written_table_keeps_what_it_does_not_know_and_names_its_preconditions
     assert metadata["labels"] == {"c": "d", GROUP_LABEL: "db"}
     assert body["spec"]["holderIdentity"] == "pyinformer.dev/buckets"
     assert body["spec"]["leaseDurationSeconds"] == 2**31 - 1  # plain electors wait for it
+
+
+def test_what_an_earlier_leader_wrote_is_not_passed_on() -> None:
+    before = lease("db", holder="", annotations={"pyinformer.dev/written": "{}"})
+    body: Any = with_table(before, Table.empty(2, "key"), group="db", at=1.0)
+
+    assert "pyinformer.dev/written" not in body["metadata"]["annotations"]
 
 
 def test_the_names_of_the_owners_are_there_for_policies() -> None:
@@ -83,7 +93,8 @@ def test_the_lease_of_a_leader_has_no_table_although_an_annotation_is_left() -> 
         pytest.param(4, "key", "", "2 buckets by key, and this process has 4 by key", id="count"),
         pytest.param(2, "namespace", "", "this process has 2 by namespace", id="by"),
         pytest.param(2, "key", "{", "a table that cannot be read", id="not-json"),
-        pytest.param(2, "key", '{"format":2}', "a table that cannot be read", id="fields"),
+        pytest.param(2, "key", '{"format":2}', "a table of format 2", id="format"),
+        pytest.param(2, "key", _FOREIGN, "a table that cannot be read", id="owners"),
     ],
 )
 def test_a_table_of_others_names_both_and_the_cure(
