@@ -5,13 +5,12 @@ from pyinformer.leaderelection._election import Election as Election
 from pyinformer.leaderelection._election import Finished as Finished
 from pyinformer.leaderelection._election import Wait as Wait
 from pyinformer.leaderelection._elector import Lead, LeaderElectionStatus, LeaderElector
-from pyinformer.leaderelection._lease import WRITTEN_ANNOTATION as WRITTEN_ANNOTATION
 from pyinformer.leaderelection._lease import LeaseRecord as LeaseRecord
 from pyinformer.leaderelection._lease import WrittenVersions
-from pyinformer.leaderelection._lease import micro_time as micro_time
 from pyinformer.leaderelection._lease import new_lease as new_lease
 from pyinformer.leaderelection._lease import read_lease as read_lease
 from pyinformer.leaderelection._lease import released as released
+from pyinformer.leaderelection._lease import with_labels as with_labels
 from pyinformer.leaderelection._options import LeaderElection, LeaderElectionOptions
 from pyinformer.leaderelection._rbac import lease_accesses as lease_accesses
 from pyinformer.leaderelection._term import Term

@@ -35,9 +35,7 @@ class Members:
         self._watched: set[str] = set()
         self._seen_at: dict[str, float] = {}
         self._durations: dict[str, float] = {}  # the longest that were seen
-        self._contradicted_at: dict[
-            Owner, float
-        ] = {}  # since when another Lease, or none, is there
+        self._contradicted_at: dict[Owner, float] = {}  # since when another Lease is there, or none
         self._absent: set[str] = set()  # found absent by a read, and not seen since
         self._look_at: dict[str, float] = {}
 

@@ -10,12 +10,12 @@ precondition, so a write that arrives late changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, final
 
 import msgspec
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.leaderelection import WRITTEN_ANNOTATION, LeaseRecord, micro_time
+from pyinformer.leaderelection import LeaseRecord, released, with_labels
 from pyinformer.objects import decoder_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ MEMBERS_ANNOTATION: Final = "pyinformer.dev/members"
 """The names of all members that own a bucket, for admission policies: `,a,b,`."""
 
 _FOREVER_SECONDS: Final = 2**31 - 1  # the greatest leaseDurationSeconds
-_FREE_SECONDS: Final = 1  # as electors free a Lease
 _FORMAT: Final = 1
 _HASH: Final = "blake2b-64"
 _NO_OWNER: Final = -1
@@ -180,13 +179,16 @@ def with_table(lease: LeaseRecord, table: Table, *, group: str, at: float) -> JS
         awaited=sorted(places[owner] for owner in table.awaited),
     )
     names = ",".join(sorted({owner.lease for owner in owners}))
-    annotations = {
+    # Of a released Lease: what an earlier leader wrote says nothing of the members.
+    body: Any = with_labels(released(lease, at=at, written=None), {GROUP_LABEL: group})
+    body["metadata"]["annotations"] |= {
         TABLE_ANNOTATION: msgspec.json.encode(text).decode(),
         MEMBERS_ANNOTATION: f",{names},",
     }
-    return _changed(
-        lease, annotations, group=group, holder=TABLE_HOLDER, seconds=_FOREVER_SECONDS, at=at
-    )
+    body["spec"] |= {"holderIdentity": TABLE_HOLDER, "leaseDurationSeconds": _FOREVER_SECONDS}
+    if lease.holder == TABLE_HOLDER:
+        body["spec"]["acquireTime"] = lease.acquire_time
+    return cast("JSONObject", body)
 
 
 def freed(lease: LeaseRecord, *, group: str, at: float) -> JSONObject:
@@ -197,31 +199,7 @@ def freed(lease: LeaseRecord, *, group: str, at: float) -> JSONObject:
         group: the operator's name.
         at: Unix time in seconds.
     """
-    gone: dict[str, str | None] = {TABLE_ANNOTATION: None, MEMBERS_ANNOTATION: None}
-    return _changed(lease, gone, group=group, holder="", seconds=_FREE_SECONDS, at=at)
-
-
-def _changed(
-    lease: LeaseRecord,
-    annotations: Mapping[str, str | None],
-    *,
-    group: str,
-    holder: str,
-    seconds: int,
-    at: float,
-) -> JSONObject:
-    before: Any = lease.body.get("metadata") or {}
-    metadata = {name: value for name, value in before.items() if name != "managedFields"}
-    changed = {**(before.get("annotations") or {}), **annotations}
-    changed.pop(WRITTEN_ANNOTATION, None)  # an earlier leader's, which says nothing of the members
-    metadata["annotations"] = {name: text for name, text in changed.items() if text is not None}
-    metadata["labels"] = {**(before.get("labels") or {}), GROUP_LABEL: group}
-    spec: Any = {
-        **(lease.body.get("spec") or {}),
-        "holderIdentity": holder,
-        "leaseDurationSeconds": seconds,
-        "renewTime": micro_time(at),
-    }
-    if holder != lease.holder:
-        spec["acquireTime"] = micro_time(at)
-    return {**lease.body, "metadata": metadata, "spec": spec}
+    body: Any = with_labels(released(lease, at=at, written=None), {GROUP_LABEL: group})
+    for name in (TABLE_ANNOTATION, MEMBERS_ANNOTATION):
+        body["metadata"]["annotations"].pop(name, None)
+    return cast("JSONObject", body)

@@ -32,7 +32,7 @@ class Member:
 
 async def test_steps_that_are_due_within_moments_of_each_other_run_together() -> None:
     timer, members = SharedTimer(), [Member(30.1), Member(30.5), Member(31.0)]
-    leave = [timer.join(one.step, failed=one.fail) for one in members]
+    leave = [timer.join(one) for one in members]
     await elapse(40.0)
     assert [one.stepped for one in members] == [[0.0, 32.0]] * 3
     for each in leave:
@@ -41,46 +41,53 @@ async def test_steps_that_are_due_within_moments_of_each_other_run_together() ->
 
 async def test_a_step_without_a_time_is_called_when_it_is_woken() -> None:
     timer, member = SharedTimer(), Member(math.inf)
-    leave = timer.join(member.step, failed=member.fail)
+    leave = timer.join(member)
     await elapse(100.0)
-    timer.wake(member.step)
+    timer.wake(member)
     await elapse(1.0)
     timer.wake_all()
     await elapse(1.0)
     assert member.stepped == [0.0, 100.0, 101.0]
     leave()
-    timer.wake(member.step)
+    timer.wake(member)
     await elapse(1.0)
     assert len(member.stepped) == 3
 
 
 async def test_a_step_that_is_removed_leaves_no_timer() -> None:
     timer, member = SharedTimer(), Member(0.5)
-    timer.join(member.step, failed=member.fail)()
+    timer.join(member)()
     before = asyncio.get_running_loop().time()
     await elapse(10.0)
     assert member.stepped == [before]
 
 
-async def test_a_step_that_fails_ends_no_other_and_its_member_is_shown_the_error() -> None:
-    failures: list[str] = []
-    timer, member, calls = SharedTimer(), Member(4.0), 0
+class Failing:
+    """Fails when it is stepped again, and records what it is shown."""
 
-    def fail(_now: float) -> float:
-        nonlocal calls
-        calls += 1
-        if calls > 1:
+    def __init__(self) -> None:
+        self.calls = 0
+        self.failures: list[str] = []
+
+    def step(self, _now: float) -> float:
+        """Fail, but for the first time."""
+        self.calls += 1
+        if self.calls > 1:
             raise ValueError("a bug")
         return 3.0
 
-    leave = [
-        timer.join(fail, failed=lambda error: failures.append(str(error))),
-        timer.join(member.step, failed=member.fail),
-    ]
+    def fail(self, error: Exception) -> None:
+        """Record the error."""
+        self.failures.append(str(error))
+
+
+async def test_a_step_that_fails_ends_no_other_and_its_member_is_shown_the_error() -> None:
+    timer, member, failing = SharedTimer(), Member(4.0), Failing()
+    leave = [timer.join(failing), timer.join(member)]
     await elapse(20.0)
-    timer.wake(fail)
+    timer.wake(failing)
     await elapse(1.0)
-    assert (calls, failures) == (2, ["a bug"])
+    assert (failing.calls, failing.failures) == (2, ["a bug"])
     assert len(member.stepped) >= 4
     for each in leave:
         each()

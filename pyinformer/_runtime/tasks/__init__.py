@@ -14,7 +14,7 @@ from pyinformer._runtime.tasks._host import (
 from pyinformer._runtime.tasks._import_guard import check_not_imported, imported_only
 from pyinformer._runtime.tasks._loop_owner import LoopOwner
 from pyinformer._runtime.tasks._loop_time import loop_time, together
-from pyinformer._runtime.tasks._shared_timer import SOON_SECONDS, SharedTimer
+from pyinformer._runtime.tasks._shared_timer import SOON_SECONDS, SharedTimer, Stepped
 from pyinformer._runtime.tasks._signal_listener import SignalListener, on_sigusr1
 from pyinformer._runtime.tasks._throttle import Throttle
 from pyinformer._runtime.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
@@ -64,6 +64,7 @@ __all__ = [
     "SharedTimer",
     "SignalListener",
     "Startable",
+    "Stepped",
     "Throttle",
     "TimeBudget",
     "TokenBucket",

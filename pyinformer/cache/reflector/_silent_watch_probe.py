@@ -202,7 +202,7 @@ class SilenceCheck:
         """
         silence = self._silence
         silence.turns[self] = None
-        leave = silence.timer.join(self._step, failed=self._fail)
+        leave = silence.timer.join(self)
         try:
             while True:
                 await self._is_due.wait()
@@ -213,12 +213,12 @@ class SilenceCheck:
                 self._is_due = anyio.Event()
                 silence.found(await check_stream(self._list_watch, self._progress), loop_time())
                 self._is_checking = False
-                silence.timer.wake(self._step)
+                silence.timer.wake(self)
         finally:
             leave()
             del silence.turns[self]
 
-    def _step(self, now: float) -> float:
+    def step(self, now: float) -> float:
         """Begin a check that is due; return in how many seconds to call this again."""
         silence = self._silence
         if self._is_checking:
@@ -257,7 +257,8 @@ class SilenceCheck:
             return False
         return not was_busy or (self._was_busy and self._seconds_until_silent(now) <= SOON_SECONDS)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Raise an error of `step` in the task that waits for this check."""
         self._failure = error
         self._is_due.set()
 

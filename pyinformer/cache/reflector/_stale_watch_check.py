@@ -134,7 +134,7 @@ class StaleWatchCheck:
         if latest is not None and latest is not self._seen:
             self.on_trip(latest)
         # Before the first step: a thread that wants an age meanwhile must not wake nothing.
-        wake = partial(loop.call_soon_threadsafe, trips.timer.wake, self.step)
+        wake = partial(loop.call_soon_threadsafe, trips.timer.wake, self)
         self._age_proof.on_wanted = wake
         leave = trips.join(self._list_watch, self)
         try:
@@ -148,7 +148,7 @@ class StaleWatchCheck:
                 self._age_proof.tried_at = self._tried_at
                 if finding is not SilenceFinding.NOTHING:
                     return finding
-                trips.timer.wake(self.step)
+                trips.timer.wake(self)
         finally:
             leave()
             self._leave_turns()
@@ -199,7 +199,7 @@ class StaleWatchCheck:
                 and now - self._tried_at >= self._period_seconds(now) / 2
             ):
                 self._is_urgent = True
-                self._trips.timer.wake(self.step)
+                self._trips.timer.wake(self)
 
     def fail(self, error: Exception) -> None:
         """Raise an error of `step` or `on_trip` in the task that waits for this check."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import anyio
 from msgspec import Struct
 
-from pyinformer._runtime.tasks import SharedTimer, loop_time
+from pyinformer._runtime.tasks import SharedTimer, Stepped, loop_time
 from pyinformer.cache.reflector.lineage._comparison_turns import ComparisonTurns
 from pyinformer.cache.reflector.lineage._groups import storage_of
 from pyinformer.cache.reflector.lineage._proof import SelectorIgnoredError, read_live
@@ -42,19 +42,14 @@ class RoundTrip(Struct, frozen=True):
     """What was listed."""
 
 
-class Member(Protocol):
+class Member(Stepped, Protocol):
     """A reflector whose age the round trips of its storage renew."""
 
-    def step(self, now: float) -> float:
-        """Begin what is due; return in how many seconds this has to be called again."""
-        ...
-
     def on_trip(self, trip: RoundTrip) -> None:
-        """Record a round trip of the storage, whichever reflector has sent it."""
-        ...
+        """Record a round trip of the storage, whichever reflector has sent it.
 
-    def fail(self, error: Exception) -> None:
-        """Take what `step` or `on_trip` has raised: it must not end another reflector."""
+        What it raises is passed to `fail`: it must not end another reflector.
+        """
         ...
 
 
@@ -138,7 +133,7 @@ class QuorumLists:
         """
         storage = storage_of(list_watch.resource)
         self._members.setdefault(storage, {})[member] = None
-        leave_timer = self.timer.join(member.step, failed=member.fail)
+        leave_timer = self.timer.join(member)
 
         def leave() -> None:
             leave_timer()
