@@ -7,6 +7,7 @@ from pyinformer.leaderelection._election import Wait as Wait
 from pyinformer.leaderelection._elector import Lead, LeaderElectionStatus, LeaderElector
 from pyinformer.leaderelection._lease import LeaseRecord as LeaseRecord
 from pyinformer.leaderelection._lease import WrittenVersions
+from pyinformer.leaderelection._lease import later_written as later_written
 from pyinformer.leaderelection._lease import new_lease as new_lease
 from pyinformer.leaderelection._lease import read_lease as read_lease
 from pyinformer.leaderelection._lease import released as released

@@ -124,6 +124,18 @@ class WrittenVersions:
         return reduce(lambda first, second: second if older(first, second) else first, found)
 
 
+def later_written(known: str | None, version: str) -> str:
+    """Return the later of two versions that were written; empty if one is unknown.
+
+    Args:
+        known: the latest so far; None if nothing was written.
+        version: of the next write.
+    """
+    if known == "" or not resource_version_is_well_formed(version):
+        return ""
+    return version if known is None or older(known, version) else known
+
+
 def read_lease(body: JSONObject) -> LeaseRecord:
     """Return the record of a Lease; what is missing or unusable in it counts as absent."""
     metadata, spec = _mapping(body.get("metadata")), _mapping(body.get("spec"))

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import error_text
 from pyinformer.errors import FencedError
-from pyinformer.leaderelection._lease import ALL_OTHERS, WrittenVersions
-from pyinformer.objects import older, resource_version_is_well_formed
+from pyinformer.leaderelection._lease import ALL_OTHERS, WrittenVersions, later_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -154,10 +153,7 @@ class Term:
         """
         with self._lock:
             known = self._versions.get(resource, self._versions.get(ALL_OTHERS))
-            if known == "" or not resource_version_is_well_formed(resource_version):
-                self._versions[resource] = ""
-            elif known is None or older(known, resource_version):
-                self._versions[resource] = resource_version
+            self._versions[resource] = later_written(known, resource_version)
         if self._outer is not None:
             self._outer.record_write(resource, resource_version)
 

@@ -16,8 +16,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer.errors import InternalError, InvalidArgumentError
-from pyinformer.leaderelection import Finished, LeaseRecord, Wait, new_lease, released
-from pyinformer.objects import older, resource_version_is_well_formed
+from pyinformer.leaderelection import (
+    Finished,
+    LeaseRecord,
+    Wait,
+    later_written,
+    new_lease,
+    released,
+)
 from pyinformer.sharding._table import TABLE_HOLDER, Owner, Table, freed, read_table, with_table
 
 if TYPE_CHECKING:
@@ -111,16 +117,7 @@ class Bucket:
             resource: the resource, such as `deployments.v1.apps`.
             version: the object's new version; empty if it is unknown.
         """
-        self.wrote[resource] = _later(self.wrote.get(resource), version)
-
-
-def _later(known: str | None, version: str) -> str:
-    """Return the later of two versions; empty if either is unknown."""
-    if known is None or not version:
-        return version
-    if not (known and resource_version_is_well_formed(version)):
-        return ""
-    return version if older(known, version) else known
+        self.wrote[resource] = later_written(self.wrote.get(resource), version)
 
 
 @final
@@ -418,7 +415,7 @@ class BucketShares:
                 dirty.add(number)
             for resource, version in () if bucket is None else bucket.wrote.items():
                 if version:
-                    written[resource] = _later(written.get(resource), version)
+                    written[resource] = later_written(written.get(resource), version)
         return replace(table, owners=tuple(owners), dirty=frozenset(dirty), written=written)
 
     def _with_claims(self, table: Table, take: list[int], me: Owner, now: float) -> Table:
