@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._controller_group import (
         ControllerGroup,
     )
+    from pyinformer.controller._gate import Gate as Gate
     from pyinformer.controller._options import (
         ControllerOptions,
     )
@@ -88,6 +89,7 @@ _HOMES = {
     "FailingKeyStatus": "_status",
     "FinalizerContext": "conventions",
     "FinalizerPhase": "conventions",
+    "Gate": "_gate",
     "HotLoopStatus": "_status",
     "Keys": "sources",
     "KeysFunction": "sources",

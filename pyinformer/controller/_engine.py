@@ -11,14 +11,15 @@ import logging
 from collections import Counter
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import UserTasks, loop_time
+from pyinformer._runtime.tasks import UserTasks, loop_time, spread
 from pyinformer.cache.informer import wait_until_controllers_can_begin
 from pyinformer.client.cluster import CURRENT_WRITER
+from pyinformer.client.transport import CURRENT_GUARD
 from pyinformer.controller._fenced_limiter import FencedLimiter
 from pyinformer.controller._metrics import (
     ControllerMetrics,
@@ -50,7 +51,7 @@ from pyinformer.telemetry.metrics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from anyio.abc import TaskGroup
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._workers import Ended
     from pyinformer.controller.sources import Request, RequestId, Source
+    from pyinformer.errors import FencedError
     from pyinformer.telemetry.tracing import FencedTracing
 
 _log = get_logger(__name__)
@@ -69,6 +71,11 @@ _RELEASED: Final = 64  # held requests that come back in one step of the loop
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout", "panic")
 _RETRY: Final = Reason(source="reconcile", event="retry")
 _REQUEUE: Final = Reason(source="reconcile", event="requeue")
+
+
+Replay: TypeAlias = "Callable[[Callable[[RequestId], bool], float], None]"
+"""Enqueues what was requested before, if it is wanted: called with what is wanted, and the loop's
+time since which possibly no process has handled it."""
 
 
 class EngineOwner(Protocol):
@@ -129,6 +136,8 @@ class Engine(Generic[V]):
         """The caches that have to be filled before the first reconcile."""
         self.before_attach: list[Callable[[], Coroutine[None, None, None]]] = []
         """Called while the caches are being filled, and again if that failed."""
+        self.replays: list[Replay] = []
+        """What requests beside the sources what it has requested before."""
         self.lifecycle: EngineOwner | None = None
         """What has started it; None before."""
         self.has_synced: bool = False
@@ -242,6 +251,8 @@ class Engine(Generic[V]):
         self.has_synced = self.is_running = True
         self._pool.start_nowait(self._workers)
         _log.info("controller %s has started; workers: %d", self.name, self._workers)
+        if self.requests.gate is not None:
+            self.requests.gate.on_started()
 
     def _log_lacking(self, informers: list[SharedInformer[Any]]) -> None:
         lines = chain.from_iterable(informer.status().pending() for informer in informers)
@@ -271,6 +282,50 @@ class Engine(Generic[V]):
         self._scope.close()
         if self._label is not None:
             self._label.release()
+
+    async def replay(self, wanted: Callable[[RequestId], bool], *, since_at: float) -> None:
+        """Enqueue what the sources request for what exists, in short steps.
+
+        Args:
+            wanted: returns whether a request is enqueued.
+            since_at: the loop's time since which possibly no process has handled what is wanted.
+
+        Cancellation:
+            Safe; between two objects.
+        """
+        for replay in self.replays:
+            replay(wanted, since_at)
+        for source in tuple(self.sources):
+            await spread(source.replay(wanted))
+
+    async def forget_foreign(self) -> None:
+        """Forget all requests that the gate does not admit any more, in short steps.
+
+        Cancellation:
+            Safe; between two requests.
+        """
+        await spread(self._steps_to_forget())
+
+    def _steps_to_forget(self) -> Iterator[None]:
+        gate, requests = self.requests.gate, self.requests
+        if gate is None:
+            return
+        for request_id in {*self._queue.waiting(), *self._held, *self._outcomes.failing}:
+            if not gate.admits(request_id):
+                requests.forget(request_id)
+                self._breaker.forget(request_id)
+                self._outcomes.forget(request_id)
+            yield
+
+    def is_reconciling(self, wanted: Callable[[RequestId], bool]) -> bool:
+        """Return whether a reconcile of such a request runs."""
+        return any(map(wanted, self._pool.running()))
+
+    def cancel_nowait(
+        self, wanted: Callable[[RequestId], bool], because: Callable[[], FencedError]
+    ) -> None:
+        """Cancel the reconciles of such requests; each ends with such an error, for good."""
+        self._pool.cancel_nowait(wanted, because)
 
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
@@ -348,6 +403,13 @@ class Engine(Generic[V]):
         None if it has to wait: it was put back, or the breaker holds it.
         """
         queue, detector = self._queue, self._detector
+        gate = self.requests.gate
+        if gate is not None:
+            guard = gate.guard_of(request_id)
+            if guard is None:  # another replica has it by now, and requests it itself
+                self.requests.forget(request_id)
+                return None
+            CURRENT_GUARD.set(guard)  # in the context of the worker's task, until the next start
         priority = queue.taken.get(request_id, 0)
         may_wait = priority < 0 or (
             self.options.noop_breaker

@@ -137,6 +137,12 @@ class NoopStormBreaker:
         if may_wait:
             self._tried_at = now
 
+    def forget(self, request_id: RequestId) -> None:
+        """Forget a request that was held: another process has it."""
+        if request_id == self._probe:
+            self._probe = None
+        self.held.pop(request_id, None)
+
     def ended(self, *, is_noop: bool) -> bool:
         """Record how a request that may wait ended; return whether that has closed the breaker.
 

@@ -14,6 +14,7 @@ from pyinformer.workqueue import PriorityQueue
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyinformer.controller._gate import Gate
     from pyinformer.controller.sources import Reason, Request
     from pyinformer.telemetry.metrics import Metrics
 
@@ -61,7 +62,7 @@ class RequestQueue:
         metrics: where its metrics go.
     """
 
-    __slots__ = ("_event_at", "_is_closed", "_now", "_reasons", "due", "queue", "refused")
+    __slots__ = ("_event_at", "_is_closed", "_now", "_reasons", "due", "gate", "queue", "refused")
 
     def __init__(self, name: str, metrics: Metrics) -> None:
         self.queue: PriorityQueue[RequestId] = PriorityQueue(name, metrics=metrics)
@@ -74,6 +75,8 @@ class RequestQueue:
         """When the waiting requests were due; None unless reconciles are traced."""
         self.refused: int = 0
         """Requests that came after the end."""
+        self.gate: Gate | None = None
+        """Where replicas share the requests: what it does not admit is not added."""
 
     def measure_events(self, now: Callable[[], float]) -> None:
         """Record from now on when the first event of each waiting request came.
@@ -116,6 +119,8 @@ class RequestQueue:
             after_seconds: the delay.
         """
         request_id = request._id
+        if self.gate is not None and not self.gate.admits(request_id):
+            return  # before its reasons are kept
         if reason.event == "retry":  # the reasons of the failed reconcile precede newer ones
             newer = self._reasons.get(request_id, ())
             before = (each for each in request.reasons if each != reason and each not in newer)
@@ -132,6 +137,14 @@ class RequestQueue:
         reasons = self._reasons.get(request_id, ())
         return any(reason.event not in _WITHOUT_CHANGE for reason in reasons)
 
+    def forget(self, request_id: RequestId) -> None:
+        """Forget a request, which may wait: another process has it."""
+        self.queue.remove(request_id)
+        self._reasons.pop(request_id, None)
+        self._event_at.pop(request_id, None)
+        if self.due is not None:
+            self.due.take(request_id)
+
     def close(self) -> None:
         """Drop the requests that wait, and refuse new ones."""
         self._is_closed = True
@@ -144,6 +157,8 @@ class RequestQueue:
         """Keep the newest reasons. Another thread may lose one of them, but never a request."""
         if self._is_closed:
             self.refused += 1
+            return False
+        if self.gate is not None and not self.gate.admits(request_id):
             return False
         if self.due is not None:
             self.due.put(request_id, after_seconds)

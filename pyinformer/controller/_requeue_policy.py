@@ -88,19 +88,20 @@ class RequeuePolicy:
         pending retry is the Java Operator SDK's.
     """
 
-    __slots__ = ("_failing", "_limiter")
+    __slots__ = ("_limiter", "failing")
 
     def __init__(self, limiter: RateLimiter) -> None:
         self._limiter = limiter
-        self._failing: dict[RequestId, Failing] = {}
+        self.failing: dict[RequestId, Failing] = {}
+        """The keys whose retry is pending."""
 
     def __len__(self) -> int:
         """Count the keys whose retry is pending."""
-        return len(self._failing)
+        return len(self.failing)
 
     def failures_of(self, request: Request) -> int:
         """Return how many failures in a row were counted."""
-        found = self._failing.get(request._id)
+        found = self.failing.get(request._id)
         return 0 if found is None else found.failures
 
     def worst(self, number: int) -> list[tuple[RequestId, Failing]]:
@@ -112,7 +113,7 @@ class RequeuePolicy:
         Args:
             number: how many at most.
         """
-        oldest = list(islice(self._failing.items(), _COMPARED))
+        oldest = list(islice(self.failing.items(), _COMPARED))
         return heapq.nlargest(number, oldest, key=_badness)
 
     def succeeded(self, request: Request, result: Result | None) -> Outcome:
@@ -122,7 +123,7 @@ class RequeuePolicy:
             request: what was reconciled.
             result: what it returned.
         """
-        self._forget(request)
+        self.forget(request._id)
         if result is None or result.requeue_after_seconds is None:
             return Outcome(request=request, kind="success", result=result)
         return Outcome(
@@ -144,9 +145,9 @@ class RequeuePolicy:
         cause = only_cause(error)
         is_shut_for_now = isinstance(cause, FencedError) and not cause.has_ended
         if isinstance(cause, TerminalError) and not is_shut_for_now:
-            self._forget(request)
+            self.forget(request._id)
             return Outcome(request=request, kind="terminal", error=error)
-        failures, retry_at, _, was_wanted = self._failing.get(request._id, (0, now, "", False))
+        failures, retry_at, _, was_wanted = self.failing.get(request._id, (0, now, "", False))
         kind: OutcomeKind = "error"
         wanted_seconds = _wanted_seconds(cause)
         if wanted_seconds is not None:
@@ -156,7 +157,7 @@ class RequeuePolicy:
             retry_at = now + self._limiter.when(request._id, now)
             failures += 1
         is_wanted = wanted_seconds is not None
-        self._failing[request._id] = Failing(failures, retry_at, shown_error(cause), is_wanted)
+        self.failing[request._id] = Failing(failures, retry_at, shown_error(cause), is_wanted)
         return Outcome(
             request=request,
             kind=kind,
@@ -165,9 +166,10 @@ class RequeuePolicy:
             failures=failures,
         )
 
-    def _forget(self, request: Request) -> None:
-        if self._failing.pop(request._id, None) is not None:
-            self._limiter.forget(request._id)
+    def forget(self, request_id: RequestId) -> None:
+        """Forget the failures of a key."""
+        if self.failing.pop(request_id, None) is not None:
+            self._limiter.forget(request_id)
 
 
 def _badness(entry: tuple[RequestId, Failing]) -> tuple[int, float]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._request_queue import RequestQueue
     from pyinformer.controller._requeue_policy import Outcome
     from pyinformer.controller.sources import Reason, Request, RequestId
+    from pyinformer.errors import FencedError
 
 _log = get_logger(__name__)
 
@@ -77,6 +78,7 @@ class Worker:
         "name",
         "on_stuck",
         "request",
+        "revoked",
         "started_at",
         "task",
         "user_task",
@@ -91,7 +93,9 @@ class Worker:
         self.request: Request | None = None
         self.started_at: float = 0.0
         self.cancelled_at: float | None = None
-        """When the reconcile was cancelled because of its deadline."""
+        """When the reconcile was cancelled, because of its deadline or since it was revoked."""
+        self.revoked: FencedError | None = None
+        """Why it was cancelled, if that was not its deadline."""
         self.is_stuck: bool = False
         """The reconcile ignores its cancellation."""
         self.is_replaced: bool = False
@@ -159,6 +163,7 @@ class Deadlines:
         self._on_stuck = on_stuck
         self._timer: asyncio.TimerHandle | None = None
         self._fires_at = math.inf
+        self._is_stopped = False
 
     def started(self, now: float) -> None:
         """Record that a reconcile begins at `now`; its deadline may be the earliest of all."""
@@ -167,13 +172,24 @@ class Deadlines:
 
     def stop_nowait(self) -> None:
         """Stop the timer: no reconcile is cancelled from now on."""
-        self._timeout_seconds = None
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
+    def cancel_nowait(self, worker: Worker) -> None:
+        """Cancel the reconcile of a worker before its deadline; it has the grace period, too."""
+        if not self._is_stopped:
+            self._arm(self._cancel(worker, asyncio.get_running_loop().time()))
+
+    def _cancel(self, worker: Worker, now: float) -> float:
+        """Cancel a reconcile; return when it has ignored that."""
+        worker.cancelled_at = now
+        worker.task.cancel()
+        return now + self._grace_seconds  # without a grace period it still gets one step
+
     def _arm(self, at: float) -> None:
         """Make the timer fire at `at`, unless it fires earlier already."""
-        if at >= self._fires_at:
+        if at >= self._fires_at or self._is_stopped:
             return
         if self._timer is not None:  # it waits for a later moment, such as the end of a grace
             self._timer.cancel()
@@ -185,20 +201,18 @@ class Deadlines:
         now = asyncio.get_running_loop().time()
         moments = [self._check_worker(worker, now) for worker in tuple(self._workers)]
         next_at = min(moments, default=math.inf)
-        if next_at < math.inf and self._timeout_seconds is not None:
+        if next_at < math.inf:
             self._arm(next_at)
 
     def _check_worker(self, worker: Worker, now: float) -> float:
         """Do what is due for a worker; return when to check it again."""
-        if worker.request is None or worker.is_stuck or self._timeout_seconds is None:
+        if worker.request is None or worker.is_stuck or self._is_stopped:
             return math.inf
         if worker.cancelled_at is None:
+            if self._timeout_seconds is None:
+                return math.inf
             due_at = worker.started_at + self._timeout_seconds
-            if now < due_at:
-                return due_at
-            worker.cancelled_at = now
-            worker.task.cancel()
-            return now + self._grace_seconds  # without a grace period it still gets one step
+            return due_at if now < due_at else self._cancel(worker, now)
         due_at = worker.cancelled_at + self._grace_seconds
         if now < due_at:
             return due_at
@@ -325,6 +339,21 @@ class WorkerPool:
                 await worker.user_task.stop(self._options.grace_seconds)
             raise
         return outcome.result()
+
+    def running(self) -> list[RequestId]:
+        """Return the requests that are being reconciled."""
+        return [one.request._id for one in self._workers if one.request is not None]
+
+    def cancel_nowait(
+        self, wanted: Callable[[RequestId], bool], because: Callable[[], FencedError]
+    ) -> None:
+        """Cancel the reconciles of some requests; each ends with such an error."""
+        for worker in self._workers:
+            request = worker.request
+            if request is None or worker.cancelled_at is not None or not wanted(request._id):
+                continue
+            worker.revoked = because()
+            self._deadlines.cancel_nowait(worker)
 
     def detach_current(self) -> None:
         """Detach the worker that this is called from: it waits for the close itself."""
@@ -463,10 +492,11 @@ class WorkerPool:
 
     def _timed_out(
         self, worker: Worker, task: UserCodeTask, request: Request, ended: Ended
-    ) -> ReconcileTimeoutError:
-        """Return the error that stands for any end after the deadline."""
+    ) -> ReconcileTimeoutError | FencedError:
+        """Return the error that stands for any end after the deadline, or after a revocation."""
         task.uncancel()
         worker.cancelled_at = None
+        revoked, worker.revoked = worker.revoked, None
         if worker.is_stuck:
             worker.is_stuck = False
             self.late_results += 1
@@ -475,7 +505,7 @@ class WorkerPool:
                 self._controller,
                 request,
             )
-        error = self._timeout_error(request)
+        error = self._timeout_error(request) if revoked is None else revoked
         if isinstance(ended, BaseException) and not isinstance(ended, asyncio.CancelledError):
             error.__cause__ = ended
         return error

@@ -458,6 +458,11 @@ class Queue(Generic[T]):
         """Return the keys that were taken and are not done."""
         return [item for item, since in self._states.items() if since is None]
 
+    def waiting(self) -> list[T]:
+        """Return the keys that will come, or come again, without being added once more."""
+        ready = (item for item, since in self._states.items() if since is not None)
+        return [*ready, *self._again, *self._schedule]
+
     def forget_delayed(self, item: T) -> bool:
         """Drop a delayed key; return whether it was delayed."""
         found = self._schedule.discard(item)

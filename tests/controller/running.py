@@ -18,10 +18,10 @@ from pyinformer.controller.sources import Reason, SourceStatus
 from tests.limiters import doubling
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from pyinformer import Event, Reconcile, Result
-    from pyinformer.controller.sources import Enqueue
+    from pyinformer.controller.sources import Enqueue, RequestId
 
 
 class Said:
@@ -80,6 +80,10 @@ class Said:
     def requests_for(self, event: Event[object]) -> list[Request]:
         """Request what the event is about."""
         return [Request(event.key)]
+
+    def replay(self, wanted: Callable[[RequestId], bool]) -> Iterator[None]:
+        """Return nothing: it says what it is to say."""
+        return iter(())
 
     def status(self) -> SourceStatus:
         """Say nothing of interest."""

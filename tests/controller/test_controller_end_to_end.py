@@ -434,7 +434,7 @@ async def test_owners_of_an_unknown_kind_end_the_start_with_a_reason(apiserver: 
     apiserver.faults.add(forbidden)
     async with cluster_of(apiserver) as cluster:
         maps = SharedInformer(cluster, "v1", "configmaps")
-        options = ControllerOptions(sync_timeout_seconds=0.5)
+        options = ControllerOptions(sync_timeout_seconds=5)  # of which the lists are to use little
         controller = Controller("maps", Seen(), maps, options=options)
         owned = controller.owns(SharedInformer(cluster, "v1", "pods"))
         with pytest.raises(CacheSyncTimeoutError, match=r"owner is not known yet: .*403"):

@@ -28,7 +28,7 @@ from pyinformer.workqueue import LOW_PRIORITY
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from pyinformer.controller.sources._request import Request
+    from pyinformer.controller.sources._request import Request, RequestId
     from pyinformer.controller.sources._source import Enqueue, SourceInformer
 
 _MAY_WAIT: Final = frozenset({"initial", "resync"})  # real events come first
@@ -213,6 +213,16 @@ class InformerSource(ABC, Generic[V]):
         if what == "resync":
             return []
         return list(self._collect(old, new)) if self._passes(old, new) else []
+
+    def replay(self, wanted: Callable[[RequestId], bool]) -> Iterator[None]:
+        """Enqueue again what was requested for what exists, if it is wanted; a step for each."""
+        lister = self.informer.lister
+        for key in lister.keys(allow_unsynced=True):
+            obj = lister.get(key, allow_unsynced=True)
+            if obj is not None and self._passes(None, obj):
+                requests = [one for one in self._collect(None, obj) if wanted(one._id)]
+                self._hand_over(requests, self._reason("initial", obj))
+            yield
 
     def status(self) -> SourceStatus:
         """Return the source's state."""

@@ -16,11 +16,11 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import Event, V, check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyinformer.cache.informer import Receiver
     from pyinformer.cache.store import IndexFunction, Lister
-    from pyinformer.controller.sources._request import Reason, Request
+    from pyinformer.controller.sources._request import Reason, Request, RequestId
 
 _PERIOD_MIN_SECONDS: Final = 0.001  # a shorter period would leave the loop no time for other tasks
 
@@ -207,6 +207,17 @@ class Source(Protocol):
     @abstractmethod
     def requests_for(self, event: Event[object]) -> list[Request]:
         """Return the requests that an event would make, without enqueuing them."""
+        ...
+
+    @abstractmethod
+    def replay(self, wanted: Callable[[RequestId], bool]) -> Iterator[None]:
+        """Enqueue again what was requested for what exists, if it is wanted; a step for each.
+
+        Replicas that share work call it for the requests that they take over.
+
+        Args:
+            wanted: returns whether a request, by its key and cluster, is enqueued.
+        """
         ...
 
     @abstractmethod

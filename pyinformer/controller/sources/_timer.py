@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyinformer.controller.sources._informer_source import InformerSource
+    from pyinformer.controller.sources._request import RequestId
     from pyinformer.controller.sources._source import Enqueue
 
 KeysFunction: TypeAlias = Callable[[], Keys]
@@ -134,6 +135,10 @@ class TimerSource:
     def requests_for(self, event: Event[object]) -> list[Request]:
         """Return nothing: a timer reads no events."""
         return []
+
+    def replay(self, wanted: Callable[[RequestId], bool]) -> Iterator[None]:
+        """Return nothing: the next beat requests everything."""
+        return iter(())
 
     def status(self) -> SourceStatus:
         """Return the source's state; its beats are counted as events."""
