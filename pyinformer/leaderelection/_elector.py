@@ -54,7 +54,7 @@ from pyinformer.leaderelection._deadline_thread import MARGIN_SECONDS, DeadlineT
 from pyinformer.leaderelection._election import Election, Finished, Read, Tenure, Wait, Write
 from pyinformer.leaderelection._lease import MAX_TRANSITIONS, LeaseRecord
 from pyinformer.leaderelection._lease_requests import LeaseRequests
-from pyinformer.leaderelection._lease_watch import LeaseSink
+from pyinformer.leaderelection._lease_watch import LeaseGroup, LeaseSink
 from pyinformer.leaderelection._options import (
     LeaderElectionOptions,
     check_identity,
@@ -64,6 +64,7 @@ from pyinformer.leaderelection._options import (
 )
 from pyinformer.leaderelection._rbac import rbac_yaml
 from pyinformer.leaderelection._term import Term
+from pyinformer.objects import check_type
 from pyinformer.telemetry.metrics import Metrics, Sample, fenced, qualified
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ class LeaderElector:
         clock: monotonic seconds that suspends do not stop; None for the system's.
         wall_clock: Unix time in seconds.
         rng: spreads the requests of replicas that cannot watch, and those of refused replicas.
+        group: the Leases with a label, which are watched together; for `Operator(sharding=...)`.
 
     Raises:
         InvalidArgumentError: a name or the identity is invalid, or the Lease lasts less than two
@@ -182,6 +184,7 @@ class LeaderElector:
         clock: Callable[[], float] | None = None,
         wall_clock: Callable[[], float] | None = None,
         rng: random.Random | None = None,
+        group: LeaseGroup | None = None,
     ) -> None:
         check_cluster(cluster)
         check_lease_name("name", name)
@@ -202,6 +205,9 @@ class LeaderElector:
         self._ends_process = ends_process
         self._given_clock, self._given_wall_clock = clock, wall_clock
         self._rng = rng or random.Random()
+        if group is not None:
+            check_type("group", group, LeaseGroup)
+        self._group = group
         self._announcements = Announcements(
             name,
             namespace,
@@ -313,23 +319,28 @@ class LeaderElector:
         """Return a run without the state of earlier ones, whose work may still be ending."""
         name, namespace, options = self._name, self._namespace, self.options
         is_networked = isinstance(self._cluster.connection, NetworkConnection)
-        # Without a network, time is that of the loop.
-        system_clock = lease_time if is_networked else asyncio.get_running_loop().time
+        system_clock, system_wall_clock = system_clocks(self._cluster)
         clock = self._given_clock or system_clock
         deadline = DeadlineThread(self.lease, clock, ends_process=self._ends_process)
         return _Run(
             self.lease,
             lead,
             election=Election(
-                name, namespace, identity=self.identity, options=options, rng=self._rng
+                name,
+                namespace,
+                identity=self.identity,
+                options=options,
+                rng=self._rng,
+                labels={} if self._group is None else {self._group.label: self._group.name},
             ),
             requests=LeaseRequests(
-                self._cluster, name, namespace, timeout_seconds=options.request_timeout_seconds
+                self._cluster, namespace, timeout_seconds=options.request_timeout_seconds
             ),
+            group=self._group,
             announcements=self._announcements,
             options=options,
             clock=clock,
-            wall_clock=self._given_wall_clock or (wall_time if is_networked else clock),
+            wall_clock=self._given_wall_clock or (system_wall_clock if is_networked else clock),
             on_refusal=on_refusal,
             deadline=deadline if is_networked else None,
         )
@@ -344,6 +355,7 @@ class _Run:
         lead: the leader's work.
         election: decides what to send, and whether the term is valid.
         requests: sends what the election decides.
+        group: the Leases that are watched with it; None for none.
         announcements: logs and reports changes.
         options: the durations.
         clock: the lease clock.
@@ -359,6 +371,7 @@ class _Run:
         *,
         election: Election,
         requests: LeaseRequests,
+        group: LeaseGroup | None,
         announcements: Announcements,
         options: LeaderElectionOptions,
         clock: Callable[[], float],
@@ -374,6 +387,12 @@ class _Run:
         self.has_ended = False
         self._lead = lead
         self._requests = requests
+        self._name = lease.rpartition("/")[2]
+        if group is not None:
+            check_type("group", group, LeaseGroup)
+        self._group = group
+        self._is_blind = False
+        """The work of a group gave up, since no watch shows the Lease."""
         self._announcements = announcements
         self._options = options
         self._clock, self._wall = clock, wall_clock
@@ -430,20 +449,33 @@ class _Run:
             raise self._failure
 
     def on_watched(self, lease: LeaseRecord) -> None:
-        """Take a version of the Lease that the watch shows."""
+        """Take a version of a Lease that the watch shows."""
+        group = self._group
+        if group is not None and lease.labels.get(group.label) == group.name:
+            group.follower.on_watched(lease)
+        if lease.name != self._name:
+            return
+        if self._is_blind:
+            self._is_blind = False
+            self._follow_candidacy()
         try:
             self.election.on_watched(lease, self._clock())
         except InformerError as error:
             self._fail(error)
         self._changed()
 
-    def on_watched_deletion(self, uid: str) -> None:
+    def on_watched_deletion(self, name: str, uid: str) -> None:
         """Take the deletion of a Lease that the watch shows."""
+        if self._group is not None:
+            self._group.follower.on_watched_deletion(name, uid)
+        if name != self._name:
+            return
         self.election.on_watched_deletion(uid, self._clock())
         self._changed()
 
     def _open(self) -> None:
         self.election.is_polling = True
+        self._follow_candidacy()
         if self._deadline is not None:
             self._deadline.start()
 
@@ -494,9 +526,12 @@ class _Run:
             self._ended.set()
 
     async def _watch(self) -> None:
+        group, requests = self._group, self._requests
         self._reflector = Reflector(
-            self._requests.list_watch(),
-            LeaseSink(self, self.lease),
+            requests.list_watch(name=self._name)
+            if group is None
+            else requests.list_watch(label_selector=f"{group.label}={group.name}"),
+            LeaseSink(self),
             on_change=self._watch_changed,
         )
         await self._reflector.run()
@@ -509,7 +544,13 @@ class _Run:
         self._follow_refusal(reflector)
         if self.election.is_polling is watches:
             self.election.is_polling = not watches
+            self._follow_candidacy()
             self._wake.set()
+
+    def _follow_candidacy(self) -> None:
+        """Compete while no work runs; in a group only if the watch shows the others."""
+        can_see = self._group is None or not (self.election.is_polling or self._is_blind)
+        self.election.is_candidate = self._work is None and not self._is_stopping and can_see
 
     def _follow_refusal(self, reflector: Reflector) -> None:
         """Announce once that the right to watch is missing, and once that it is there again."""
@@ -581,7 +622,7 @@ class _Run:
     async def _send_one(self, request: Read | Write) -> None:
         election = self.election
         try:
-            lease = await self._requests.send(request)
+            lease = await self._requests.send(self._name, request)
         except ConflictError as error:
             election.on_conflict(self._clock())
             if election.is_refused:
@@ -683,6 +724,7 @@ class _Run:
             tenure,
             clock=self._clock,
             wall_clock=self._wall,
+            uid=self._uid(),
             on_refusal=self._on_refusal,
             outer=self._outer,
         )
@@ -750,6 +792,7 @@ class _Run:
         """Become a standby again, or release the Lease if this is the end."""
         if work.error is not None and _is_refusal(work.error, self.lease):
             work.error = None
+            self._is_blind = True
             self.election.end_term("its work gave up when it was refused")
             self._follow_term()
         self._work = None
@@ -762,7 +805,7 @@ class _Run:
             reason = "lead() returned before its term has ended: it must run until it is cancelled"
             self._fail(LifecycleError(f"the leader of {self.lease}: {reason}"))
         if not self._is_stopping:
-            self.election.is_candidate = True
+            self._follow_candidacy()
             return
         self.election.release(self._clock(), work.term.written())
         work.term.cut_off_writes()  # of tasks that the work has left behind
@@ -779,6 +822,17 @@ class _Run:
     def _uid(self) -> str:
         lease = self.election.lease
         return "" if lease is None else lease.uid
+
+
+def system_clocks(cluster: Cluster) -> tuple[Callable[[], float], Callable[[], float]]:
+    """Return the clock of Leases, which suspends do not stop, and the clock of Unix time.
+
+    Without a network, both are the running loop's time.
+    """
+    if isinstance(cluster.connection, NetworkConnection):
+        return lease_time, wall_time
+    clock = asyncio.get_running_loop().time
+    return clock, clock
 
 
 def _requested_seconds(error: Exception) -> float | None:

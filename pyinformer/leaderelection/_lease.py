@@ -70,6 +70,16 @@ class LeaseRecord:
     """The whole object; not to be changed."""
 
     @property
+    def name(self) -> str:
+        """Its name."""
+        return str(_mapping(self.body.get("metadata")).get("name") or "")
+
+    @property
+    def labels(self) -> JSONObject:
+        """Its labels."""
+        return _mapping(_mapping(self.body.get("metadata")).get("labels"))
+
+    @property
     def marker(self) -> Marker:
         """Which write of which holder this is."""
         acquire_time, renew_time = _instant(self.acquire_time), _instant(self.renew_time)

@@ -1,4 +1,4 @@
-"""The requests for one Lease, on a connection of their own.
+"""The requests for the Leases of a namespace, on a connection of their own.
 
 No other request may delay a renewal, or wait for a connection before it. No term guards them: an
 elector that runs inside of a term of another Lease releases its own after that term has ended.
@@ -6,7 +6,7 @@ elector that runs inside of a term of another Lease releases its own after that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 import msgspec
@@ -18,6 +18,7 @@ from pyinformer.client.transport import (
     ConnectionProtocol,
     ConnectionTimeouts,
     ListWatch,
+    Query,
     unguarded,
 )
 from pyinformer.errors import InformerError, InvalidObjectError, RequestTimeoutError
@@ -62,15 +63,12 @@ class LeaseRequests:
     """Sends what an election decides.
 
     Args:
-        cluster: where the Lease is.
-        name: the name of the Lease.
-        namespace: its namespace.
+        cluster: where the Leases are.
+        namespace: their namespace.
         timeout_seconds: how long one request may take.
     """
 
-    def __init__(
-        self, cluster: Cluster, name: str, namespace: str, *, timeout_seconds: float
-    ) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, *, timeout_seconds: float) -> None:
         self.connection: ConnectionProtocol = cluster.connection
         """Their connection; without a network it is that of the cluster."""
         self._is_own = isinstance(cluster.connection, Connection)
@@ -80,11 +78,15 @@ class LeaseRequests:
             self.connection = Connection(cluster.config, timeouts=timeouts, metrics=metrics)
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._server = self.connection.config.server
-        self._name, self._namespace = name, namespace
+        self._namespace = namespace
         self._timeout_seconds = timeout_seconds
 
-    async def send(self, request: Read | Write) -> LeaseRecord:
-        """Send one request; return the Lease of the response.
+    async def send(self, name: str, request: Read | Write) -> LeaseRecord:
+        """Send one request for a Lease; return the Lease of the response.
+
+        Args:
+            name: of the Lease.
+            request: what to send.
 
         Raises:
             APIStatusError: the server refuses it.
@@ -96,16 +98,59 @@ class LeaseRequests:
         Cancellation:
             Safe; whether a write was carried out is unknown.
         """
-        path, method, body = f"{self._collection}/{self._name}", "GET", None
+        path, method, body = f"{self._collection}/{name}", "GET", None
         if isinstance(request, Write):
             method, body = "PUT", msgspec.json.encode(request.body)
             if request.creates:
                 path, method = self._collection, "POST"
+        return read_lease(self._checked(name, _decoded(await self._send(method, path, body))))
+
+    async def list(self, label: str, value: str) -> dict[str, LeaseRecord]:
+        """Return the Leases with a label, by name.
+
+        Raises:
+            APIStatusError: the server refuses it.
+            RequestTimeoutError: it was not answered in time.
+            InformerError: it was not answered.
+            DecodeError: the response is not a JSON object.
+            InvalidObjectError: it is not a list of Leases.
+
+        Cancellation:
+            Safe.
+        """
+        query = (("labelSelector", f"{label}={value}"),)
+        body: Any = _decoded(await self._send("GET", self._collection, None, query))
+        if body.get("kind") != "LeaseList":
+            raise InvalidObjectError(f"{_LEASES}", "the server answered with something else")
+        found: dict[str, LeaseRecord] = {}
+        for item in body.get("items") or ():
+            lease = read_lease({**item, "apiVersion": _LEASES.api_version, "kind": "Lease"})
+            if lease.labels.get(label) == value:  # a server may ignore selectors
+                found[lease.name] = lease
+        return found
+
+    async def delete(self, lease: LeaseRecord) -> None:
+        """Delete a Lease, if it is in this version.
+
+        Raises:
+            APIStatusError: the server refuses it.
+            RequestTimeoutError: it was not answered in time.
+            InformerError: it was not answered.
+
+        Cancellation:
+            Safe; whether it was carried out is unknown.
+        """
+        kept = {"uid": lease.uid, "resourceVersion": lease.resource_version}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": kept}
+        path = f"{self._collection}/{lease.name}"
+        await self._send("DELETE", path, msgspec.json.encode(options))
+
+    async def _send(self, method: str, path: str, body: bytes | None, query: Query = ()) -> bytes:
         seconds = self._timeout_seconds
         try:
             with unguarded(), anyio.fail_after(seconds):  # also where a connection has no deadlines
-                raw = await self.connection.request(
-                    method, path, body=body, timeout_seconds=seconds
+                return await self.connection.request(
+                    method, path, query=query, body=body, timeout_seconds=seconds
                 )
         except TimeoutError as error:
             if isinstance(error, InformerError):
@@ -115,9 +160,8 @@ class LeaseRequests:
                 reason += f"; whether the server carried out the {method} is not known"
             url = self._server + path
             raise RequestTimeoutError(url, reason, waited_seconds=seconds) from None
-        return read_lease(self._checked(_decoded(raw)))
 
-    def _checked(self, body: JSONObject) -> JSONObject:
+    def _checked(self, name: str, body: JSONObject) -> JSONObject:
         """Refuse an answer that is not the Lease: a proxy's would look like one that is free.
 
         Raises:
@@ -126,18 +170,19 @@ class LeaseRequests:
         metadata = body.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
         found = (body.get("kind"), metadata.get("namespace"), metadata.get("name"))
-        if found != ("Lease", self._namespace, self._name):
-            what = f"{_LEASES} {object_key(self._namespace, self._name)!r}"
+        if found != ("Lease", self._namespace, name):
+            what = f"{_LEASES} {object_key(self._namespace, name)!r}"
             raise InvalidObjectError(what, "the server answered with something else")
         return body
 
-    def list_watch(self) -> ListWatch:
-        """Return the list and the watch of the Lease."""
+    def list_watch(self, *, name: str = "", label_selector: str = "") -> ListWatch:
+        """Return the list and the watch of one Lease, or of those with a label."""
         return ListWatch(
             self.connection,
             _LEASES,
             namespace=self._namespace,
-            field_selector=FieldSelector.parse(f"metadata.name={self._name}"),
+            label_selector=label_selector or None,
+            field_selector=FieldSelector.parse(f"metadata.name={name}") if name else None,
         )
 
     async def aclose(self) -> None:

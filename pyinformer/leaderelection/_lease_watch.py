@@ -1,57 +1,64 @@
-"""Follows one Lease: the sink of a Reflector, which calls a listener for each change."""
+"""Follows Leases: the sink of a Reflector, which calls a follower for each change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol, final
 
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
 from pyinformer.objects import Deleted, Event, KubeObject, Updated
 
 
-class LeaseListener(Protocol):
+class LeaseFollower(Protocol):
     """Is called on the event loop with what a watch shows."""
 
     def on_watched(self, lease: LeaseRecord) -> None:
-        """Take a version of the Lease."""
+        """Take a version of a Lease."""
         ...
 
-    def on_watched_deletion(self, uid: str) -> None:
-        """Take the deletion of a Lease."""
+    def on_watched_deletion(self, name: str, uid: str) -> None:
+        """Take the deletion of a Lease; a watch of a label shows one that has lost it so, too."""
         ...
 
 
 @final
-class LeaseSink:
-    """The sink of the Reflector: it holds the Lease, if it exists.
+@dataclass(frozen=True, slots=True)
+class LeaseGroup:
+    """The Leases with a label, one of which an elector competes for: it watches all of them."""
 
-    Other Leases are left out: a server behind a gateway may ignore field selectors and show all.
+    label: str
+    name: str
+    """The value of the label."""
+    follower: LeaseFollower
+    """Is called with what the watch shows of each, before the elector is."""
+
+
+@final
+class LeaseSink:
+    """The sink of the Reflector: it holds the Leases.
 
     Args:
-        listener: called for each change.
-        key: the Lease, `namespace/name`.
+        follower: called for each change.
     """
 
-    def __init__(self, listener: LeaseListener, key: str) -> None:
-        self._listener = listener
-        self._key = key
+    def __init__(self, follower: LeaseFollower) -> None:
+        self._follower = follower
         self._objects: dict[str, KubeObject] = {}
 
     def get(self, key: str) -> KubeObject | None:
-        """Return the Lease, if the key is its own and it exists."""
+        """Return a Lease, if it exists."""
         return self._objects.get(key)
 
     def keys(self) -> list[str]:
-        """Return the key of the Lease, if it exists."""
+        """Return the keys of the Leases."""
         return list(self._objects)
 
     def apply_nowait(self, event: Event) -> None:
         """Apply one event."""
         if isinstance(event, Deleted):
-            if event.last_known.key != self._key:
-                return
-            self._objects.pop(self._key, None)
-            self._listener.on_watched_deletion(event.last_known.metadata.uid)
+            self._objects.pop(event.last_known.key, None)
+            self._delete(event.last_known)
         else:
             self._put(event.new if isinstance(event, Updated) else event.object)
 
@@ -60,7 +67,7 @@ class LeaseSink:
     ) -> Iterable[None]:
         """Apply a list."""
         for key in [key for key in self._objects if key not in objects]:
-            self._listener.on_watched_deletion(self._objects.pop(key).metadata.uid)
+            self._delete(self._objects.pop(key))
         for obj in objects.values():
             self._put(obj)
         return ()
@@ -69,10 +76,11 @@ class LeaseSink:
         """Do nothing: only changes count."""
 
     def _put(self, obj: KubeObject) -> None:
-        if obj.key != self._key:
-            return
         known = self._objects.get(obj.key)
         if known is not None and known.metadata.uid != obj.metadata.uid:
-            self._listener.on_watched_deletion(known.metadata.uid)
+            self._delete(known)
         self._objects[obj.key] = obj
-        self._listener.on_watched(read_lease(obj.to_dict()))
+        self._follower.on_watched(read_lease(obj.to_dict()))
+
+    def _delete(self, known: KubeObject) -> None:
+        self._follower.on_watched_deletion(known.metadata.name, known.metadata.uid)

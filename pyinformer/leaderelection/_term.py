@@ -9,13 +9,10 @@ late is still refused, since the guard reads the clocks itself.
 from __future__ import annotations
 
 import threading
-from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import error_text
 from pyinformer.errors import FencedError
+from pyinformer.leaderelection._cut_offs import CutOffs
 from pyinformer.leaderelection._lease import ALL_OTHERS, WrittenVersions, later_written
 
 if TYPE_CHECKING:
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
     from pyinformer.client.transport import WriteGuard
     from pyinformer.leaderelection._election import Tenure
-
-_log = get_logger(__name__)
 
 _SAME_MOMENT_SECONDS: Final = 0.1  # far less than the clocks may diverge
 
@@ -38,6 +33,7 @@ class Term:
         tenure: its times.
         clock: the lease clock.
         wall_clock: Unix time in seconds.
+        uid: of the Lease.
         on_refusal: called for each write that was refused, in any thread.
         outer: the guard of the context in which the elector runs, such as a term of another Lease.
             What this term allows needs its consent, too.
@@ -50,18 +46,20 @@ class Term:
         *,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
+        uid: str = "",
         on_refusal: Callable[[], None] = lambda: None,
         outer: WriteGuard | None = None,
     ) -> None:
         self.lease: str = lease
         """The Lease, `namespace/name`."""
+        self.uid: str = uid
+        """The uid of the Lease: one that was deleted and created again has another."""
         self._tenure = tenure
         self._clock = clock
         self._wall_clock = wall_clock
         self._on_refusal = on_refusal
         self._outer = outer
-        self._cut_offs: dict[int, Callable[[], None]] = {}
-        self._numbers = count()
+        self._cut_offs = CutOffs(lease, outer)
         # Guards the versions: a blocking cluster writes in its own thread.
         self._lock = threading.RLock()
         before = tenure.predecessor
@@ -128,21 +126,7 @@ class Term:
         Returns:
             A function that removes it.
         """
-        number = next(self._numbers)
-        self._cut_offs[number] = cut_off
-        outer, end = self._outer, partial(self._cut_off, number)
-        take_back_outer = None if outer is None else outer.on_end(end)
-        # Registered first, checked then: another thread may end the term in between.
-        if self._tenure.ended:
-            self._cut_off(number)
-
-        def take_back() -> None:
-            """Forget the function."""
-            self._cut_offs.pop(number, None)
-            if take_back_outer is not None:
-                take_back_outer()
-
-        return take_back
+        return self._cut_offs.add(cut_off, lambda: bool(self._tenure.ended))
 
     def record_write(self, resource: str, resource_version: str) -> None:
         """Record a write of this term, so that a successor can wait for it.
@@ -189,18 +173,7 @@ class Term:
 
     def cut_off_writes(self) -> None:
         """Cut off the writes that are under way: the term has ended."""
-        for number in tuple(self._cut_offs):
-            self._cut_off(number)
-
-    def _cut_off(self, number: int) -> None:
-        """Call one function, unless another thread has called it or has taken it back."""
-        cut_off = self._cut_offs.pop(number, None)
-        if cut_off is None:
-            return
-        try:
-            cut_off()
-        except Exception as error:  # noqa: BLE001 - a fence: the other writes are cut off, too
-            _log.error("cutting off a write of %s raised %s", self.lease, error_text(error))
+        self._cut_offs.call_all()
 
     def __repr__(self) -> str:
         state = f"ended: {self._tenure.ended}" if self._tenure.ended else "valid"

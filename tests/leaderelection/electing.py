@@ -77,6 +77,8 @@ class Line:
         self.refuses_after_seconds = 0.0
         self.forbidden_namespace = ""
         """The namespace whose lists and watches get 403."""
+        self.forbidden_path = ""
+        """The end of the path of the streams that get 403."""
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
         self.holds_new = False
@@ -134,6 +136,8 @@ class Line:
         """Open a stream, unless streams are refused."""
         verb = "watch" if options.get("watch") else "list"
         if self.is_down or (self.watch_is_forbidden if verb == "watch" else self.list_is_forbidden):
+            return self._refused(verb, path)
+        if self.forbidden_path and path.endswith(self.forbidden_path):
             return self._refused(verb, path)
         if self.forbidden_namespace and f"/namespaces/{self.forbidden_namespace}/" in path:
             return self._refused(verb, path)
