@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pyinformer import controller as controller
     from pyinformer import leaderelection as leaderelection
     from pyinformer import operator as operator
+    from pyinformer import sharding as sharding
     from pyinformer import telemetry as telemetry
     from pyinformer import workqueue as workqueue
     from pyinformer.blocking import run_in_thread
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     )
     from pyinformer.leaderelection import LeaderElection, LeaderElector
     from pyinformer.operator import Operator, OperatorRun
+    from pyinformer.sharding import Buckets
 
 _NAMESPACES = (
     "blocking",
@@ -78,11 +80,13 @@ _NAMESPACES = (
     "controller",
     "leaderelection",
     "operator",
+    "sharding",
     "telemetry",
     "workqueue",
 )
 _HOMES = {
     **{name: name for name in _NAMESPACES},
+    "Buckets": "sharding",
     "Cluster": "client",
     "ClusterPool": "client",
     "Controller": "controller",
@@ -111,6 +115,7 @@ _HOMES = {
 __all__ = [
     "APIStatusError",
     "Added",
+    "Buckets",
     "CacheNotSyncedError",
     "CacheSyncTimeoutError",
     "Cluster",

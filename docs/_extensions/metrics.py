@@ -47,6 +47,10 @@ SECTIONS: Final[dict[str, tuple[str, str]]] = {
         "Leader election",
         "`name` is that of the Lease; the status and the slow path are client-go's.",
     ),
+    "sharing_": (
+        "Shared work",
+        "Of pyinformer alone; `name` is the operator's, in all replicas.",
+    ),
     "operator_timer_": ("Timers", "Of pyinformer alone, with the label of the timer's controller."),
     "rest_client_": (
         "Requests",

@@ -7,8 +7,8 @@ all caches of the operator have synced, since each may read any of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, final
 
 from pyinformer.cache.informer import (
     Scope,
@@ -17,7 +17,7 @@ from pyinformer.cache.informer import (
     checked_namespaces,
 )
 from pyinformer.client.cluster import Cluster
-from pyinformer.controller import Controller
+from pyinformer.controller import Controller, Gate
 from pyinformer.controller.conventions import EventRecorder
 from pyinformer.controller.sources import PrimarySource, SourceOptions, WatchedSource
 from pyinformer.errors import InvalidArgumentError
@@ -27,6 +27,8 @@ from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler, is_cluster_scoped
 from pyinformer.operator._timers import Beats, Timer
 from pyinformer.telemetry.metrics import Metrics
+
+GateOf: TypeAlias = Callable[[Controller[None], Reconciler | None], Gate]
 
 _LONGEST_REPORTER: Final = 63  # the name in an Event's reportingController
 
@@ -71,6 +73,17 @@ class ControllerBuilder:
         """What was included."""
         self.timers: tuple[Timer, ...] = ()
         """Functions that are called at an interval."""
+        self._gate_of: GateOf | None = None
+        self._wall_clock: Callable[[], float] | None = None
+
+    def share(self, gate_of: GateOf, wall_clock: Callable[[], float]) -> None:
+        """Make all controllers for replicas that share the requests.
+
+        Args:
+            gate_of: makes the gate of a controller and its reconcile function, None for a timer.
+            wall_clock: Unix time, which the beats of timers follow.
+        """
+        self._gate_of, self._wall_clock = gate_of, wall_clock
 
     def check(self, caches: Iterable[DeclaredCache]) -> None:
         """Refuse a declaration that would change how a cache that is there keeps its objects.
@@ -133,7 +146,14 @@ class ControllerBuilder:
         return (*map(self.controller_of, self.reconcilers), *map(self._timer, self.timers))
 
     def _timer(self, timer: Timer) -> Controller[None]:
-        controller = timer.controller(self.cluster, self._metrics, field_manager=self._operator)
+        controller = timer.controller(
+            self.cluster,
+            self._metrics,
+            field_manager=self._operator,
+            wall_clock=self._wall_clock,
+        )
+        if self._gate_of is not None:
+            controller.engine.requests.gate = self._gate_of(controller, None)
         for informer in self.informers.values():
             controller.engine.add_informer(informer)
         return controller
@@ -172,6 +192,10 @@ class ControllerBuilder:
         )
         if beats is not None:
             beats.attach(controller)
+            if self._wall_clock is not None:
+                beats.share(self._wall_clock)
+        if self._gate_of is not None:
+            controller.engine.requests.gate = self._gate_of(controller, each)
         for owned in each.owns:
             controller.owns(informers[scope_of(owned)], predicate=owned.predicate)
         for watched in each.watches:

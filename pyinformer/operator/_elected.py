@@ -11,19 +11,18 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import Host, Startable, loop_time, run_shielded
-from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFactory, catch_up
-from pyinformer.cache.reflector import ReflectorState
+from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFactory
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controller.conventions import EventRecorder
-from pyinformer.errors import InformerError, InternalError, LifecycleError
+from pyinformer.errors import InformerError, InternalError
 from pyinformer.leaderelection import LeaderElector
-from pyinformer.objects import older
+from pyinformer.operator._barrier import caught_up, unknown
 from pyinformer.operator._builder import event_reporter
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS, RecentDeletions
 from pyinformer.telemetry import Watchdog
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
         LeaderElection,
         LeaderElectionOptions,
         Term,
-        WrittenVersions,
     )
     from pyinformer.operator._builder import ControllerBuilder
     from pyinformer.operator._reconciler import Reconciler
@@ -224,9 +222,9 @@ class ElectedControllers(Startable):
         Raises:
             InformerError: of a cache that does not, or whose lists bring nothing.
         """
-        found = await self._catch_up(
-            term.written(),
+        found = await caught_up(
             self._builder.informers_of(each),
+            term.written().version_of,
             list_timeout_seconds=_JOIN_LIST_SECONDS,
         )
         for error in found.unlisted.values():
@@ -318,9 +316,10 @@ class ElectedControllers(Startable):
 
     async def _reconcile(self, term: Term) -> None:
         """Run those controllers whose caches hold what earlier leaders wrote."""
-        found = await self._catch_up(
-            term.predecessor,
+        before = term.predecessor
+        found = await caught_up(
             self._builder.informers.values(),
+            unknown if before is None else before.version_of,
             list_timeout_seconds=_LIST_SECONDS,
         )
         term.record_caught_up(found.reached)
@@ -375,55 +374,6 @@ class ElectedControllers(Startable):
             held.update(dict.fromkeys(waiting, f"waits for {informer.name}: {error}"))
         return held
 
-    async def _catch_up(
-        self,
-        written: WrittenVersions | None,
-        informers: Iterable[SharedInformer[Any]],
-        *,
-        list_timeout_seconds: float,
-    ) -> _CaughtUp:
-        """Wait until the caches hold what earlier leaders wrote.
-
-        Where lists bring nothing, they bring nothing to all replicas, so this ends no term.
-
-        Args:
-            written: what earlier leaders wrote, as far as it is known.
-            informers: of which caches.
-            list_timeout_seconds: how long the lists of one may bring nothing.
-
-        Raises:
-            LifecycleError: a cache was closed.
-        """
-        failures: list[InformerError] = []
-        reached: dict[str, str] = {}
-        unlisted: dict[SharedInformer[Any], InformerError] = {}
-
-        async def one(informer: SharedInformer[Any], resource: str, version: str) -> None:
-            """Wait for one cache."""
-            try:
-                found = await catch_up(
-                    informer,
-                    resource_version=version,
-                    list_timeout_seconds=list_timeout_seconds,
-                )
-            except (InternalError, LifecycleError) as error:
-                failures.append(error)
-            except InformerError as error:
-                unlisted[informer] = error
-            else:
-                reached[resource] = _later(reached.get(resource, found), found)
-
-        async with anyio.create_task_group() as waiting:
-            for informer in informers:
-                resource = str(informer.scope.resource)
-                version = "" if written is None else written.version_of(resource)
-                if version is not None and informer.state is not ReflectorState.ABSENT:
-                    waiting.start_soon(one, informer, resource, version)
-        if failures:
-            raise failures[0]
-        unknown = {str(informer.scope.resource) for informer in unlisted}
-        return _CaughtUp({one: at for one, at in reached.items() if one not in unknown}, unlisted)
-
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
         self._is_forced = True
@@ -451,15 +401,6 @@ class ElectedControllers(Startable):
         )
 
 
-class _CaughtUp(NamedTuple):
-    """What is known of caches at the beginning of a term."""
-
-    reached: dict[str, str]
-    """By resource, a version at which they hold what earlier leaders wrote."""
-    unlisted: dict[SharedInformer[Any], InformerError]
-    """Those whose lists are refused or not answered, so that what they lack is unknown."""
-
-
 def _durations_of(
     election: LeaderElection, controllers: Iterable[ControllerOptions]
 ) -> LeaderElectionOptions:
@@ -470,10 +411,3 @@ def _durations_of(
         chosen,
         end_timeout_seconds=max(chosen.end_timeout_seconds, end_seconds + _CLOSE_SECONDS),
     )
-
-
-def _later(first: str, second: str) -> str:
-    """Return the version that is ahead; "" if one of them is unknown."""
-    if not (first and second):
-        return ""
-    return second if older(first, second) else first

@@ -18,10 +18,16 @@ from pyinformer.controller import ControllerGroupStatus, ControllerStatus
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.objects import check_seconds
 from pyinformer.operator._health_debounce import Finding
+from pyinformer.sharding import SharingStatus
 from pyinformer.telemetry import WatchdogStatistics
 
 Status: TypeAlias = (
-    FactoryStatus | InformerStatus | ControllerStatus | ControllerGroupStatus | LeaderElectionStatus
+    FactoryStatus
+    | InformerStatus
+    | ControllerStatus
+    | ControllerGroupStatus
+    | LeaderElectionStatus
+    | SharingStatus
 )
 
 RECOVERY_SECONDS: Final = 10.0
@@ -34,6 +40,8 @@ answers with an error what would confirm it, the process works."""
 _STUCK_SECONDS: Final = 60.0
 """Not alive if all workers of a controller have been stuck for this long: a clean-up takes less."""
 
+_WITHOUT_OWNER_SECONDS: Final = 60.0
+"""Longer than it takes the others to replace a replica that has crashed."""
 
 _NOT_FOLLOWING: Final = frozenset(
     {
@@ -113,6 +121,9 @@ def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
     if isinstance(status, LeaderElectionStatus) and status.is_overdue:
         text = f"leads without a renewal of the Lease {status.lease} for its whole duration"
         yield Finding(f"overdue {status.lease}", text)
+    if isinstance(status, SharingStatus) and status.is_overdue:
+        text = f"works without a renewal of its Lease {status.member} for its whole duration"
+        yield Finding(f"overdue {status.member}", text)
     if isinstance(status, ControllerGroupStatus) and status.failure:
         yield Finding("ended", status.failure)
     for informer in informers_of(status):
@@ -133,6 +144,8 @@ def notes_of(status: Status) -> Iterator[str]:
     """Return problems that people should look at, but that do not concern the process."""
     if isinstance(status, LeaderElectionStatus) and status.watch_refusal:
         yield f"the Lease {status.lease} may not be watched: {status.watch_refusal}"
+    if isinstance(status, SharingStatus):
+        yield from _sharing_notes(status)
     for informer in informers_of(status):
         if informer.state is ReflectorState.ABSENT:
             yield f"{informer.informer}: is not served at present"
@@ -141,17 +154,21 @@ def notes_of(status: Status) -> Iterator[str]:
     if isinstance(status, ControllerGroupStatus):
         yield from (f"controller {one}" for one in status.waiting)
     for controller in controllers_of(status):
-        noops = controller.noop_writes
-        if noops.is_storm:
-            yield (
-                f"controller {controller.name}: {noops.noop_ratio:.0%} of its newest writes changed"
-                f" nothing; {noops.held} requests are held"
-            )
-        if controller.hot:
-            yield f"controller {controller.name}: hot loops of {', '.join(controller.hot)}"
-        if controller.stuck:
-            stuck = ", ".join(controller.stuck)
-            yield f"controller {controller.name}: reconciles ignoring cancellation: {stuck}"
+        yield from _controller_notes(controller)
+
+
+def _controller_notes(controller: ControllerStatus) -> Iterator[str]:
+    noops = controller.noop_writes
+    if noops.is_storm:
+        yield (
+            f"controller {controller.name}: {noops.noop_ratio:.0%} of its newest writes changed"
+            f" nothing; {noops.held} requests are held"
+        )
+    if controller.hot:
+        yield f"controller {controller.name}: hot loops of {', '.join(controller.hot)}"
+    if controller.stuck:
+        stuck = ", ".join(controller.stuck)
+        yield f"controller {controller.name}: reconciles ignoring cancellation: {stuck}"
 
 
 def watchdog_of(status: Status) -> WatchdogStatistics | None:
@@ -173,6 +190,16 @@ def controllers_of(status: Status) -> tuple[ControllerStatus, ...]:
     if isinstance(status, ControllerGroupStatus):
         return status.controllers
     return (status,) if isinstance(status, ControllerStatus) else ()
+
+
+def _sharing_notes(status: SharingStatus) -> Iterator[str]:
+    if status.without_owner_seconds >= _WITHOUT_OWNER_SECONDS:
+        yield (
+            f"{status.without_owner} of {status.buckets} buckets of {status.table} have had no"
+            f" owner for {status.without_owner_seconds:.0f} s: no replica reconciles their keys"
+        )
+    if status.last_error:
+        yield f"sharing of {status.table}: {status.last_error}"
 
 
 def _unready_informer(informer: InformerStatus, options: HealthOptions) -> Iterator[Finding]:

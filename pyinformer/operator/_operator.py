@@ -64,6 +64,7 @@ from pyinformer.operator._reconciler import (
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
+from pyinformer.sharding import Buckets, check_group
 from pyinformer.telemetry.metrics import NO_METRICS, Metrics
 from pyinformer.telemetry.tracing import FencedTracing, Tracing
 
@@ -121,14 +122,17 @@ class Operator:
         tracing: traces reconciles, and the requests that they send, on each cluster on which it
             runs and that has no `tracing` of its own; None for no traces.
         leader_election: of the replicas that have it, one reconciles at a time, and the others wait
-            with full caches; None for a program of one replica.
+            with full caches; None for a program of one replica, or of replicas that share.
+        sharding: all replicas work, each on its share of the keys: `Buckets()`. Not together with
+            `leader_election`.
         writes: what it writes beside the resources that it owns, for `required_rbac`:
             `("v1", "secrets")` for create, delete, patch and update; with verbs for only these, as
             in `("acme.io/v1", "databases", "patch")` or `("v1", "pods/eviction", "create")`.
 
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
-            Lease, and `leader_election` has none; or an entry of `writes` is invalid.
+            Lease, and `leader_election` has none; or it cannot be a label, and there is `sharding`;
+            or there is `sharding` with `leader_election`; or an entry of `writes` is invalid.
         InvalidTypeError: `tracing` is not a tracing system.
     """
 
@@ -139,6 +143,7 @@ class Operator:
         metrics: Metrics | None = None,
         tracing: Tracing | None = None,
         leader_election: LeaderElection | None = None,
+        sharding: Buckets | None = None,
         writes: Sequence[Written] = (),
     ) -> None:
         if not isinstance(name, str) or not name:
@@ -147,7 +152,14 @@ class Operator:
             check_type("leader_election", leader_election, LeaderElection)
         if leader_election is not None and leader_election.name is None:
             leader_election = replace(leader_election, name=name)
+        if sharding is not None:
+            check_type("sharding", sharding, Buckets)
+            check_group("name", name)
+        if sharding is not None and leader_election is not None:
+            reason = "cannot be combined with leader_election: with sharding all replicas work"
+            raise InvalidArgumentError("sharding", reason)
         self.name: str = name
+        self.sharding: Buckets | None = sharding
         self.leader_election: LeaderElection | None = leader_election
         self._writes = checked_writes(writes)
         self._metrics = metrics
@@ -496,7 +508,7 @@ class Operator:
         """Return the least rights that the operator needs, as YAML for `kubectl apply`.
 
         To read what it reconciles, owns and watches; to write what it owns, the status of what it
-        reconciles, Events, and the Lease of its leader election; and what `writes` declares. By a
+        reconciles, Events, and the Leases of its replicas; and what `writes` declares. By a
         Role in each namespace, or by a ClusterRole for all namespaces and for resources without
         namespaces. No request is sent, so a resource is taken to be namespaced unless Kubernetes or
         the declaration of a model says otherwise.
@@ -511,7 +523,7 @@ class Operator:
 
         Raises:
             InvalidArgumentError: Kubernetes does not accept a name, or no function is registered;
-                or the namespace of the Lease is neither in `leader_election` nor in
+                or the namespace of the Leases is neither in `leader_election` or `sharding` nor in
                 `service_account`.
         """
         self._check_registered()
@@ -525,6 +537,7 @@ class Operator:
             writes=self._writes,
             namespaces=None if namespaces is None else frozenset(namespaces),
             election=self.leader_election,
+            sharding=self.sharding,
         )
 
     def controllers(
@@ -602,6 +615,7 @@ class Operator:
         self._trace(cluster)
         return OperatorRun(
             cluster,
+            name=self.name,
             registrations=self._registrations,
             rights=partial(self._rights, checked),
             namespaces=checked,
@@ -609,6 +623,7 @@ class Operator:
             health_port=health_port,
             metrics=self._metrics_on(cluster),
             leader_election=self.leader_election,
+            sharding=self.sharding,
             is_program=is_program,
         )
 
@@ -684,7 +699,8 @@ class Operator:
         """Run as the whole program: connect, run until SIGTERM or SIGINT, and return.
 
         It uses uvloop if that is installed, unless the environment has `PYINFORMER_UVLOOP=off`.
-        With `leader_election` it uses asyncio's own loop, which checks each send of a write.
+        With `leader_election` or `sharding` it uses asyncio's own loop, which checks each send of a
+        write.
 
         Args:
             namespaces: the namespaces to follow; None for all.
@@ -737,7 +753,8 @@ class Operator:
                         await run.run()
 
         try:
-            run_main(main, may_use_uvloop=self.leader_election is None)
+            is_alone = self.leader_election is None and self.sharding is None
+            run_main(main, may_use_uvloop=is_alone)
         except InternalError:
             raise
         except InformerError as error:

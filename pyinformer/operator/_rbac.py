@@ -15,12 +15,14 @@ from pyinformer.leaderelection import LeaderElection, lease_accesses
 from pyinformer.objects import Access, GroupVersionResource, roles_yaml
 from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._reconciler import is_cluster_scoped
+from pyinformer.sharding import group_accesses
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from collections.abc import Set as AbstractSet
 
     from pyinformer.operator._reconciler import Reconciler
+    from pyinformer.sharding import Buckets
 
 Written: TypeAlias = tuple[str, str] | tuple[str, str, *tuple[str, ...]]
 """What a reconcile writes beside what it owns: `("v1", "secrets")` for all writes, or with the
@@ -61,6 +63,8 @@ class Rights:
     """Whether a resource is namespaced, as the server says; None if that is not known."""
     election: LeaderElection | None = None
     """Which Lease; None without leader election. Its name is set."""
+    sharding: Buckets | None = None
+    """How replicas share the keys; None if they do not."""
 
     def yaml(self, *, name: str, service_account: str | None) -> str:
         """Return the roles, with bindings if there is a service account.
@@ -77,7 +81,7 @@ class Rights:
             *(one for each in self.reconcilers for one in self._of_reconciler(each)),
             *(self._access(each.resource, each.verbs, each.subresource) for each in self.writes),
             self._of_events(),
-            *self._of_election(service_account),
+            *self._of_leases(service_account),
         ]
         return roles_yaml(accesses, name=name, service_account=service_account)
 
@@ -97,16 +101,24 @@ class Rights:
         # get: when the response to a create was lost
         return Access("events.k8s.io", "events", ("create", "get", "patch"), where)
 
-    def _of_election(self, service_account: str | None) -> Iterable[Access]:
-        if self.election is None:
+    def _of_leases(self, service_account: str | None) -> Iterable[Access]:
+        chosen = self.election or self.sharding
+        if chosen is None:
             return ()
-        namespace = self.election.namespace or (service_account or "").partition("/")[0]
+        namespace = chosen.namespace or (service_account or "").partition("/")[0]
         if not namespace:
+            kind, what = (
+                ("Buckets", "Leases of the replicas are")
+                if self.election is None
+                else ("LeaderElection", "Lease of the leader election is")
+            )
             reason = (
-                "must be given: the Lease of the leader election is in the namespace of the pod;"
-                " or name its namespace: LeaderElection(namespace=...)"
+                f"must be given: the {what} in the namespace of the pod; or name that:"
+                f" {kind}(namespace=...)"
             )
             raise InvalidArgumentError("service_account", reason)
+        if self.election is None:
+            return group_accesses(namespace)
         return lease_accesses(self.election.name or "", namespace)
 
     def _access(

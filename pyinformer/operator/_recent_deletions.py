@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyinformer.cache.informer import SharedInformer
     from pyinformer.controller import Controller
-    from pyinformer.controller.sources import PrimarySource, Request, WatchedSource
+    from pyinformer.controller.sources import PrimarySource, Request, RequestId, WatchedSource
     from pyinformer.objects import Event, KubeObject
 
 _log = get_logger(__name__)
@@ -82,6 +82,7 @@ class RecentDeletions:
         primary: SharedInformer[Any],
         *,
         since_at: float | None,
+        is_wanted: Callable[[RequestId], bool] = lambda _: True,
     ) -> None:
         """Enqueue the remembered requests of a controller, but those of objects that exist.
 
@@ -89,6 +90,7 @@ class RecentDeletions:
             controller: its sources are attached, so later deletions are enqueued by them.
             primary: the informer of its objects.
             since_at: the loop's time of the oldest deletion that counts; None for all.
+            is_wanted: which requests are enqueued.
         """
         if self._forgotten_at is not None and (since_at is None or self._forgotten_at >= since_at):
             _log.warning(
@@ -99,7 +101,8 @@ class RecentDeletions:
             )
         for (name, request), (deleted_at, reason) in self._deleted_at.items():
             is_recent = since_at is None or deleted_at >= since_at
-            if name == controller.name and is_recent and not _exists(primary, request):
+            is_its = name == controller.name and is_recent and is_wanted(request._id)
+            if is_its and not _exists(primary, request):
                 controller.engine.requests.put_nowait(request, reason, priority=0)
 
     def _take(self, feed: _Feed, event: Deleted[Any]) -> None:

@@ -28,7 +28,12 @@ from pyinformer.cache.informer import SharedInformerFactory
 from pyinformer.client.cluster import Cluster
 from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
 from pyinformer.controller.conventions import EventRecorder
-from pyinformer.errors import CacheSyncTimeoutError, LifecycleError, NotFoundError
+from pyinformer.errors import (
+    CacheSyncTimeoutError,
+    InternalError,
+    LifecycleError,
+    NotFoundError,
+)
 from pyinformer.leaderelection import LeaderElection, LeaderElector
 from pyinformer.objects import GroupVersionResource
 from pyinformer.operator._builder import ControllerBuilder
@@ -44,6 +49,8 @@ from pyinformer.operator._resource_scopes import (
     learn_scopes,
     shown_unknown,
 )
+from pyinformer.operator._sharing import SharedControllers
+from pyinformer.sharding import Buckets, SharingStatus
 from pyinformer.telemetry.metrics import Exposition, Metrics
 
 _log = get_logger(__name__)
@@ -131,6 +138,7 @@ class OperatorRun(Closable):
         self,
         cluster: Cluster,
         *,
+        name: str,
         registrations: Registrations,
         rights: Callable[[], Rights],
         namespaces: frozenset[str] | None,
@@ -138,9 +146,11 @@ class OperatorRun(Closable):
         health_port: int | None,
         metrics: Metrics,
         leader_election: LeaderElection | None,
+        sharding: Buckets | None,
         is_program: bool,
     ) -> None:
         self.cluster: Cluster = cluster
+        self._name = name
         self._registrations = registrations
         self._rights = rights
         self._namespaces = namespaces
@@ -150,8 +160,9 @@ class OperatorRun(Closable):
         self._events: EventRecorder | None = None
         self._metrics = metrics
         self._leader_election = leader_election
+        self._sharding = sharding
         self._is_program = is_program
-        self._elected: ElectedControllers | None = None
+        self._replica: ElectedControllers | SharedControllers | None = None
         self._hints: list[str] = []
         self._unknown_scopes: dict[GroupVersionResource, str] = {}
         self._report: asyncio.TimerHandle | None = None
@@ -181,14 +192,23 @@ class OperatorRun(Closable):
 
         With leader election, they are those of the current term, and empty for a standby.
         """
-        if self._elected is not None:
-            return self._elected.controllers
+        if self._replica is not None:
+            return self._replica.controllers
         return (*self._controllers, *self._additions.controllers)
 
     @property
     def elector(self) -> LeaderElector | None:
-        """The elector; None before the start, and without leader election."""
-        return None if self._elected is None else self._elected.elector
+        """The elector; None before the start, and if replicas neither elect a leader nor share.
+
+        With `sharding` it is that of the Lease which only this replica holds.
+        """
+        return None if self._replica is None else self._replica.elector
+
+    @property
+    def sharing(self) -> SharingStatus | None:
+        """The share of this replica; None before the start, and without `sharding`."""
+        replica = self._replica
+        return replica.member.status() if isinstance(replica, SharedControllers) else None
 
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
         """Return the least rights that the operator needs, as `Operator.required_rbac` does.
@@ -204,10 +224,15 @@ class OperatorRun(Closable):
             InvalidArgumentError: Kubernetes does not accept a name.
         """
         rights = self._rights()
-        election = rights.election
+        election, sharding = rights.election, rights.sharding
+        namespace = self.cluster.config.namespace
         if election is not None and election.namespace is None:
-            election = replace(election, namespace=self.cluster.config.namespace)
-        rights = replace(rights, is_namespaced=self._is_namespaced, election=election)
+            election = replace(election, namespace=namespace)
+        if sharding is not None and sharding.namespace is None:
+            sharding = replace(sharding, namespace=namespace)
+        rights = replace(
+            rights, is_namespaced=self._is_namespaced, election=election, sharding=sharding
+        )
         return rights.yaml(name=name, service_account=service_account)
 
     def _is_namespaced(self, resource: GroupVersionResource) -> bool | None:
@@ -235,8 +260,8 @@ class OperatorRun(Closable):
                     await self._release()
 
     async def _run(self) -> None:
-        if self._leader_election is not None:
-            await self._run_elected(self._leader_election)
+        if self._is_one_of_several:
+            await self._run_replica()
             return
         asking = anyio.CancelScope()
         with on_stop_signal(lambda _: asking.cancel()), asking:
@@ -245,29 +270,33 @@ class OperatorRun(Closable):
             with self._explained():
                 await group.lifecycle.run(on_started=self._started_nowait, logs_status=False)
 
-    async def _run_elected(self, election: LeaderElection) -> None:
-        """Compete for the Lease until a signal or an error, and stop in order."""
+    @property
+    def _is_one_of_several(self) -> bool:
+        return self._leader_election is not None or self._sharding is not None
+
+    async def _run_replica(self) -> None:
+        """Be one of several replicas until a signal or an error, and stop in order."""
         stopping = anyio.CancelScope()
 
         def signalled(name: str) -> None:
             """Stop in order at the first signal; stop waiting at the second."""
-            if stopping.cancel_called and self._elected is not None:
+            if stopping.cancel_called and self._replica is not None:
                 _log.warning("%s again: ending without waiting for reconciles", name)
-                self._elected.force_nowait()
+                self._replica.force_nowait()
             stopping.cancel()
 
         with on_stop_signal(signalled):
             try:
                 with stopping:
-                    elected = await self._assemble_elected(election)
+                    replica = await self._assemble_replica()
                     with self._explained():
-                        await elected.start()
+                        await replica.start()
                         self._started_nowait()
-                    await elected.wait_ended()
+                    await replica.wait_ended()
             finally:
-                if self._elected is not None:
-                    await self._elected.aclose()
-                    self._elected.close_abandoned()
+                if self._replica is not None:
+                    await self._replica.aclose()
+                    self._replica.close_abandoned()
 
     async def _release(self) -> None:
         """Accept no registrations any more, and write the Events that wait."""
@@ -292,10 +321,10 @@ class OperatorRun(Closable):
         """
         if self._health is not None:
             await self._health.start()
-        if self._leader_election is not None:
-            elected = await self._assemble_elected(self._leader_election)
+        if self._is_one_of_several:
+            replica = await self._assemble_replica()
             with self._explained():
-                await elected.start()
+                await replica.start()
                 self._started_nowait()
             return
         group = await self._assemble()
@@ -315,8 +344,8 @@ class OperatorRun(Closable):
         try:
             if self._group is not None:
                 await self._group.aclose()
-            if self._elected is not None:
-                await self._elected.aclose()
+            if self._replica is not None:
+                await self._replica.aclose()
         finally:
             try:
                 await self._release()
@@ -340,23 +369,39 @@ class OperatorRun(Closable):
         self.health.add(self._group)
         return self._group
 
-    async def _assemble_elected(self, election: LeaderElection) -> ElectedControllers:
-        """Build the informers and the elector."""
+    async def _assemble_replica(self) -> ElectedControllers | SharedControllers:
+        """Build the informers, the controllers, and what competes for the Leases."""
         builder = await self._prepare()
-        self._elected = ElectedControllers(
+        if self._sharding is not None:
+            shared = SharedControllers(
+                self.cluster,
+                self._name,
+                self._sharding,
+                builder,
+                metrics=self._metrics,
+                ends_process=self._is_program,
+            )
+            self._replica = shared
+            self.health.add(shared)
+            self.health.add(shared.member)
+            return shared
+        if self._leader_election is None:
+            raise InternalError("a replica that neither elects nor shares")
+        elected = ElectedControllers(
             self.cluster,
-            election,
+            self._leader_election,
             builder,
             metrics=self._metrics,
             ends_process=self._is_program,
         )
-        self.health.add(self._elected)
-        self.health.add(self._elected.elector)
-        return self._elected
+        self._replica = elected
+        self.health.add(elected)
+        self.health.add(elected.elector)
+        return elected
 
     async def _prepare(self) -> ControllerBuilder:
         """Learn which resources are namespaced, and build what is registered."""
-        if self._group is not None or self._elected is not None:
+        if self._group is not None or self._replica is not None:
             raise LifecycleError("this run was started before: get a new one from the operator")
         self._additions.claim_loop()
         resources = {one.scope.resource: None for one in self._registrations.caches()}
@@ -432,7 +477,8 @@ class OperatorRun(Closable):
 
     def _started_nowait(self) -> None:
         """Log the start at the level of the earlier warnings, if there were any."""
-        host = self._elected or self._group
+        replica = self._replica
+        host = replica.group if isinstance(replica, SharedControllers) else replica or self._group
         if host is not None:
             self._additions.start(host)
         if self._report is not None:
@@ -449,8 +495,8 @@ class OperatorRun(Closable):
 
     def _not_ready(self) -> Sequence[str]:
         """Return what the start still waits for."""
-        if self._elected is not None:
-            return self._elected.not_ready
+        if self._replica is not None:
+            return self._replica.not_ready
         idle = [one.name for one in self._controllers if not (one.has_synced and one.is_running)]
         if self._controllers and not idle:
             return ()

@@ -41,6 +41,7 @@ from pyinformer.operator._health_verdicts import (
     informers_of,
     watchdog_of,
 )
+from pyinformer.sharding import SharingStatus
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster, PooledClusterStatus
@@ -168,6 +169,8 @@ class StatusPages:
         yield from _members("controllers", map(_controller, _each(controllers_of, statuses)))
         leases = [one for one in statuses if isinstance(one, LeaderElectionStatus)]
         yield from _members("leader_election", map(_plain, leases))
+        shares = [one for one in statuses if isinstance(one, SharingStatus)]
+        yield from _members("sharing", map(_plain, shares))
         yield _member("watchdog", _plain(max(watchdogs, key=lambda one: one.blocked, default=None)))
         yield _member("abandoned_handlers", list(_abandoned(statuses)))
         yield from _members("clusters", self._clusters())
@@ -222,6 +225,8 @@ def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
         yield from (one.line() for one in controllers_of(status))
         if isinstance(status, LeaderElectionStatus):
             yield f"leader election: {status}"
+        if isinstance(status, SharingStatus):
+            yield f"sharing: {status}"
 
 
 def _waiting(steps: Generator[None, None, FactoryStatus]) -> Generator[bytes, None, FactoryStatus]:

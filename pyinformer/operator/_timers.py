@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias, final
 from zlib import crc32
 
@@ -18,7 +19,7 @@ from pyinformer._runtime.tasks import check_callable, ends_task
 from pyinformer.blocking import BlockingCluster
 from pyinformer.client.cluster import Cluster, state_of
 from pyinformer.controller import Controller, ControllerOptions, Result
-from pyinformer.controller.sources import Reason, Request, check_period, next_beat_at
+from pyinformer.controller.sources import Reason, Request, RequestId, check_period, next_beat_at
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError
 from pyinformer.objects import KubeObject, is_object_name
 from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_as
@@ -57,6 +58,8 @@ class Beats:
         self._began_at: float | None = None
         self._controller: Controller[None] | None = None
         self._calls = self._skipped = self._failures = 0
+        self._wall_clock: Callable[[], float] | None = None
+        self._ahead_seconds = 0.0  # of the loop's time, the clock that the beats follow
         self.reason: Reason = Reason(f"every {period_seconds:g} s", "timer")
         """Why the requests are made."""
 
@@ -72,6 +75,40 @@ class Beats:
             yield Sample("operator_timer_failures_total", labels, self._failures)
 
         controller.engine.figures.append(samples)
+
+    def share(self, wall_clock: Callable[[], float]) -> None:
+        """Have the beats at the same moments in all replicas: those of Unix time.
+
+        Args:
+            wall_clock: Unix time in seconds.
+        """
+        self._wall_clock, self._began_at = wall_clock, 0.0
+        self._follow_wall_clock()
+
+    def _follow_wall_clock(self) -> None:
+        if self._wall_clock is not None:
+            self._ahead_seconds = self._wall_clock() - asyncio.get_running_loop().time()
+
+    def replay(
+        self, request: Request, wanted: Callable[[RequestId], bool], since_at: float
+    ) -> None:
+        """Enqueue a request that this replica takes over: at the next beat, or for the last one.
+
+        Args:
+            request: what is called at each beat.
+            wanted: whether this replica has it.
+            since_at: the loop's time since which no replica may have had it. A beat after that
+                counts as missed.
+        """
+        if self._controller is None or not wanted(request._id):
+            return
+        self._follow_wall_clock()
+        now = asyncio.get_running_loop().time()
+        next_at = self._next_at(request.key, now)
+        is_missed = next_at - self._period_seconds >= since_at
+        self._controller.engine.requests.put(
+            request, self.reason, priority=0, after_seconds=0.0 if is_missed else next_at - now
+        )
 
     def timed(
         self,
@@ -132,7 +169,8 @@ class Beats:
     def _next_at(self, key: str, now: float) -> float:
         period_seconds = self._period_seconds
         phase = phase_seconds(key, period_seconds) if self._is_spread else self._began_at or 0.0
-        return next_beat_at(now, began_at=phase, period_seconds=period_seconds)
+        ahead = self._ahead_seconds
+        return next_beat_at(now + ahead, began_at=phase, period_seconds=period_seconds) - ahead
 
 
 @final
@@ -146,9 +184,22 @@ class Timer:
     options: ControllerOptions
 
     def controller(
-        self, cluster: Cluster, metrics: Metrics, *, field_manager: str
+        self,
+        cluster: Cluster,
+        metrics: Metrics,
+        *,
+        field_manager: str,
+        wall_clock: Callable[[], float] | None,
     ) -> Controller[None]:
-        """Return a new controller that calls the function when it starts, and at each beat."""
+        """Return a new controller that calls the function when it starts, and at each beat.
+
+        Args:
+            cluster: the function's argument.
+            metrics: where metrics go.
+            field_manager: the name under which the function owns the fields that it writes.
+            wall_clock: Unix time, if replicas share the timers: then the beats are the same in all
+                of them, and one calls the function from the moment at which it takes that over.
+        """
         beats = Beats(self.period_seconds, is_spread=False)
         controller: Controller[None] = Controller(
             self.name,
@@ -159,7 +210,12 @@ class Timer:
             tracing=state_of(cluster).spans.tracing,
         )
         beats.attach(controller)
-        controller.engine.requests.put(Request(self.name), beats.reason, priority=0)
+        request = Request(self.name)
+        if wall_clock is None:
+            controller.engine.requests.put(request, beats.reason, priority=0)
+        else:
+            beats.share(wall_clock)
+            controller.engine.replays.append(partial(beats.replay, request))
         return controller
 
     def _bound_to(self, cluster: Cluster, field_manager: str) -> TimedReconcile:

@@ -1,40 +1,32 @@
 """Shared work: the replicas of an operator split its keys, and each key has one of them.
 
-Only the decisions are here so far: the hash, the table, the members, and what each does next.
+A member holds a Lease of its own, and the table of who has which bucket of keys is another Lease.
 """
 
-from pyinformer.sharding._bucket_shares import (
-    Bucket,
-    BucketShares,
-    ReadMember,
-    ReadMembers,
-    ReadTable,
-    Revoke,
-    Step,
-    WriteTable,
-    quotas,
-)
-from pyinformer.sharding._hashing import By, bucket_of
-from pyinformer.sharding._members import Members
-from pyinformer.sharding._table import GROUP_LABEL, Owner, Table, freed, read_table, with_table
+from pyinformer.sharding._bucket_lease import BucketLease as BucketLease
+from pyinformer.sharding._bucket_shares import Bucket as Bucket
+from pyinformer.sharding._bucket_shares import BucketShares as BucketShares
+from pyinformer.sharding._bucket_shares import ReadMember as ReadMember
+from pyinformer.sharding._bucket_shares import ReadMembers as ReadMembers
+from pyinformer.sharding._bucket_shares import ReadTable as ReadTable
+from pyinformer.sharding._bucket_shares import Revoke as Revoke
+from pyinformer.sharding._bucket_shares import Step as Step
+from pyinformer.sharding._bucket_shares import WriteTable as WriteTable
+from pyinformer.sharding._bucket_shares import quotas as quotas
+from pyinformer.sharding._group_member import BucketWork as BucketWork
+from pyinformer.sharding._group_member import GroupMember as GroupMember
+from pyinformer.sharding._hashing import By
+from pyinformer.sharding._hashing import bucket_of as bucket_of
+from pyinformer.sharding._members import Members as Members
+from pyinformer.sharding._options import Buckets
+from pyinformer.sharding._options import check_group as check_group
+from pyinformer.sharding._rbac import group_accesses as group_accesses
+from pyinformer.sharding._status import SharingStatus
+from pyinformer.sharding._table import GROUP_LABEL as GROUP_LABEL
+from pyinformer.sharding._table import Owner as Owner
+from pyinformer.sharding._table import Table as Table
+from pyinformer.sharding._table import freed as freed
+from pyinformer.sharding._table import read_table as read_table
+from pyinformer.sharding._table import with_table as with_table
 
-__all__ = [
-    "GROUP_LABEL",
-    "Bucket",
-    "BucketShares",
-    "By",
-    "Members",
-    "Owner",
-    "ReadMember",
-    "ReadMembers",
-    "ReadTable",
-    "Revoke",
-    "Step",
-    "Table",
-    "WriteTable",
-    "bucket_of",
-    "freed",
-    "quotas",
-    "read_table",
-    "with_table",
-]
+__all__ = ["Buckets", "By", "SharingStatus"]

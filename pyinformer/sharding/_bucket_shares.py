@@ -106,9 +106,14 @@ class Bucket:
         """The highest version that was written for it, by resource; empty where it is unknown."""
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether no key is dispatched any more: it is about to be given up, or is shut."""
+        return self.draining_since is not None or bool(self.shut)
+
+    @property
     def admits(self) -> bool:
         """Whether its keys are dispatched."""
-        return self.is_open and self.draining_since is None and not self.shut
+        return self.is_open and not self.is_leaving
 
     def record_write(self, resource: str, version: str) -> None:
         """Record a write that was answered.

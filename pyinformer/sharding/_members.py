@@ -87,6 +87,14 @@ class Members:
             if lease.holder and now >= self._silent_at(name, lease)
         ]
 
+    def left_behind(self, now: float, seconds: float) -> list[LeaseRecord]:
+        """Return the Leases that were released, and did not change for some time."""
+        return [
+            lease
+            for name, lease in self._leases.items()
+            if lease.was_released and now >= self._seen_at[name] + seconds
+        ]
+
     def next_silence(self, *, but: str) -> float:
         """Return when the next Lease is silent, if nothing changes; that of `but` is left out."""
         return min(

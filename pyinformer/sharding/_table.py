@@ -76,6 +76,12 @@ class Table:
             awaited=awaited,
         )
 
+    @property
+    def members(self) -> frozenset[Owner]:
+        """All lives that it names."""
+        owners = frozenset(one for one in self.owners if one is not None)
+        return owners | self.leaving | self.awaited
+
     def of(self, owner: Owner) -> list[int]:
         """Return the buckets of an owner, in order."""
         return [bucket for bucket, its in enumerate(self.owners) if its == owner]
@@ -165,7 +171,7 @@ def with_table(lease: LeaseRecord, table: Table, *, group: str, at: float) -> JS
         at: Unix time in seconds.
     """
     owners = {owner for owner in table.owners if owner is not None}
-    members = sorted(owners | table.leaving | table.awaited)
+    members = sorted(table.members)
     places = {owner: place for place, owner in enumerate(members)}
     text = _Text(
         format=_FORMAT,

@@ -18,6 +18,7 @@ PUBLIC: dict[str, list[str]] = {
     "pyinformer": [
         "APIStatusError",
         "Added",
+        "Buckets",
         "CacheNotSyncedError",
         "CacheSyncTimeoutError",
         "Cluster",
@@ -323,6 +324,7 @@ PUBLIC: dict[str, list[str]] = {
         "WrittenVersions",
         "admission_policy_yaml",
     ],
+    "pyinformer.sharding": ["Buckets", "By", "SharingStatus"],
     "pyinformer.operator": [
         "CustomResource",
         "HasStatus",

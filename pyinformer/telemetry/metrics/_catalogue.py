@@ -202,6 +202,48 @@ _LEADER_ELECTION = (
     ),
 )
 
+_SHARING = (
+    MetricSpec(
+        "sharing_buckets",
+        "gauge",
+        "Buckets of this replica: open, catching_up or draining.",
+        ("name", "state"),
+    ),
+    MetricSpec(
+        "sharing_members", "gauge", "Replicas that share, as this one sees them.", ("name",)
+    ),
+    MetricSpec(
+        "sharing_buckets_without_owner",
+        "gauge",
+        "Buckets that no living replica has, as this one sees them.",
+        ("name",),
+    ),
+    MetricSpec(
+        "sharing_without_owner_seconds",
+        "gauge",
+        "For how long there have been such buckets; 0 while there are none.",
+        ("name",),
+    ),
+    MetricSpec(
+        "sharing_fenced_writes_total",
+        "counter",
+        "Writes that were refused or cut off because another replica may have the bucket.",
+        ("name",),
+    ),
+    MetricSpec(
+        "sharing_lives_total",
+        "counter",
+        "How often this replica has begun to share: once, and once after each time it was cut off.",
+        ("name",),
+    ),
+    MetricSpec(
+        "sharing_moves_total",
+        "counter",
+        "Buckets that have begun or ended here.",
+        ("name",),
+    ),
+)
+
 _LOOP = (
     MetricSpec(
         "informer_loop_blocks_total",
@@ -528,6 +570,7 @@ CATALOGUE: Final[Mapping[str, MetricSpec]] = {
         _WORKQUEUE,
         _CONTROLLER,
         _LEADER_ELECTION,
+        _SHARING,
         _LOOP,
         _INFORMER,
         _REST_CLIENT,

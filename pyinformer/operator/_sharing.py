@@ -1,0 +1,411 @@
+"""The controllers of an operator whose replicas share its keys, each those of its buckets.
+
+The controllers and caches live as long as the program; buckets come and go. A bucket is opened when
+the caches hold what its earlier owners wrote: then its requests are admitted, and everything that
+exists or was deleted lately is enqueued. When it leaves, its requests are forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, final
+
+import anyio
+
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.tasks import Host, Startable, loop_time, run_shielded
+from pyinformer.controller import ControllerGroup
+from pyinformer.errors import InformerError, InternalError
+from pyinformer.leaderelection import WrittenVersions, later_written, system_clocks
+from pyinformer.operator._barrier import CaughtUp, caught_up, unknown
+from pyinformer.operator._recent_deletions import RecentDeletions
+from pyinformer.sharding import GroupMember, bucket_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from anyio.abc import TaskGroup
+
+    from pyinformer.cache.informer import SharedInformer
+    from pyinformer.client.cluster import Cluster
+    from pyinformer.controller import Controller, ControllerGroupStatus
+    from pyinformer.controller.sources import RequestId
+    from pyinformer.errors import FencedError
+    from pyinformer.leaderelection import LeaderElector
+    from pyinformer.operator._builder import ControllerBuilder
+    from pyinformer.operator._reconciler import Reconciler
+    from pyinformer.sharding import BucketLease, Buckets
+    from pyinformer.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+_CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
+_LIST_SECONDS: Final = 10.0  # how long lists may bring nothing, until other functions are called
+_OPEN_AGAIN_SECONDS: Final = 10.0
+_DELETED_SECONDS: Final = 3600.0  # so long a deletion is remembered for a bucket that is elsewhere
+_REMEMBERED: Final = 100_000  # keys whose bucket is known without a hash of it: 13 MB
+
+
+@final
+class BucketGate:
+    """Admits the requests of one controller that are in an open bucket of this replica.
+
+    Args:
+        controller: the controller.
+        each: its function; None for a timer.
+        number_of: returns the bucket of a request.
+        on_started: called when the controller has started.
+    """
+
+    def __init__(
+        self,
+        controller: Controller[None],
+        each: Reconciler | None,
+        number_of: Callable[[RequestId], int],
+        on_started: Callable[[BucketGate], None],
+    ) -> None:
+        self.controller: Controller[None] = controller
+        self.each: Reconciler | None = each
+        self._number_of = number_of
+        self._on_started = on_started
+        self._leases: dict[int, BucketLease] = {}
+
+    def admits(self, request_id: RequestId) -> bool:
+        """Return whether a request may wait in the queue; from any thread."""
+        lease = self._leases.get(self._number_of(request_id))
+        return lease is not None and not lease.bucket.is_leaving
+
+    def guard_of(self, request_id: RequestId) -> BucketLease | None:
+        """Return what guards the writes of a reconcile that starts now; None if it may not."""
+        lease = self._leases.get(self._number_of(request_id))
+        return None if lease is None or lease.bucket.is_leaving else lease
+
+    def on_started(self) -> None:
+        """Record that the controller has started."""
+        self._on_started(self)
+
+    def open(self, leases: Sequence[BucketLease]) -> None:
+        """Admit the requests of buckets."""
+        self._leases.update({one.bucket.number: one for one in leases})
+
+    def close(self, lease: BucketLease) -> None:
+        """Admit none of a bucket any more."""
+        if self._leases.get(lease.bucket.number) is lease:
+            del self._leases[lease.bucket.number]
+
+
+@final
+class SharedControllers(Startable):
+    """Runs the controllers of an operator, each for the keys that are this replica's.
+
+    Args:
+        cluster: the cluster.
+        group: the operator's name, which is that of the Lease with the table.
+        buckets: how the keys are shared.
+        builder: has the caches, and makes the controllers.
+        metrics: where the metrics of sharing go.
+        ends_process: whether a thread ends the process when work outlives its Lease.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        buckets: Buckets,
+        builder: ControllerBuilder,
+        *,
+        metrics: Metrics,
+        ends_process: bool,
+    ) -> None:
+        number_of = partial(_number_of, buckets)
+        self._number_of: Callable[[RequestId], int] = lru_cache(_REMEMBERED)(number_of)
+        self._duration_seconds = buckets.options.lease_duration_seconds
+        self._builder = builder
+        self._gates: tuple[BucketGate, ...] = ()
+        builder.share(self._gate, system_clocks(cluster)[1])
+        self.group: ControllerGroup = ControllerGroup(*builder.controllers())
+        """The controllers."""
+        options = [one.options for one in builder.reconcilers]
+        options += [one.options for one in builder.timers]
+        self._sync_timeout_seconds = max(one.sync_timeout_seconds for one in options)
+        grace_seconds = max(one.grace_seconds for one in options)
+        self.member: GroupMember = GroupMember(
+            cluster,
+            group,
+            buckets=buckets,
+            work=self,
+            grace_seconds=grace_seconds + _CLOSE_SECONDS,
+            metrics=metrics,
+            ends_process=ends_process,
+        )
+        """This replica among those that share."""
+        self._deletions = RecentDeletions()
+        self._leases: dict[int, BucketLease] = {}
+        self._waiting: dict[str, str] = {}
+        self._is_sweeping = False
+        self._is_started = False
+        self._ended = anyio.Event()
+        self._failure: InformerError | None = None
+        self._title = f"the sharing of {group}"
+        self._host = Host(
+            self._title,
+            self._main,
+            grace_seconds=self.member.end_timeout_seconds + _CLOSE_SECONDS,
+        )
+
+    @property
+    def controllers(self) -> tuple[Controller[None], ...]:
+        """The controllers."""
+        return tuple(one.controller for one in self._gates)
+
+    @property
+    def elector(self) -> LeaderElector:
+        """Competes for the Lease of this replica alone."""
+        return self.member.elector
+
+    @property
+    def not_ready(self) -> list[str]:
+        """The caches that have not synced; a replica without buckets is ready."""
+        found = self._builder.factory.status().informers
+        return [f"not synced: {one}" for one in found if not one.has_synced]
+
+    async def start(self) -> None:
+        """Start the caches, wait until they have synced, and begin to share.
+
+        Raises:
+            CacheSyncTimeoutError: a cache did not sync in time.
+
+        Cancellation:
+            aclose() stops what was started.
+        """
+        factory = self._builder.factory
+        self._deletions.hold()
+        for each in self._builder.reconcilers:
+            self._follow_deletions(each)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
+        self._deletions.release()
+        await self.group.start()
+        self._is_started = True
+        await self._host.start()
+        self._host.start_soon(self._follow_group)
+
+    async def wait_ended(self) -> None:
+        """Wait until it has ended, or a controller has crashed.
+
+        Cancellation:
+            Safe.
+        """
+        await self._ended.wait()
+
+    async def aclose(self) -> None:
+        """Stop in order: give all buckets up, controllers, caches. A second call only waits.
+
+        Raises:
+            InformerError: why it had ended; raised by the first call only.
+
+        Cancellation:
+            Takes effect when everything has ended, which the options bound.
+        """
+        try:
+            await self._host.aclose()
+        finally:
+            self._deletions.close()
+            try:
+                await run_shielded("the close of shared controllers", self.group.aclose())
+            finally:
+                await self._builder.factory.aclose()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def _main(self, _group: TaskGroup, ready: Callable[[], None]) -> None:
+        ready()
+        try:
+            await self.member.run()
+        except InternalError:
+            raise
+        except InformerError as error:  # it names the cure, and is not a crash
+            self._failure = error
+            _log.error("%s has ended: %s", self._title, error)
+        finally:
+            self._ended.set()
+
+    async def _follow_group(self) -> None:
+        await self.group.wait_ended()
+        self._ended.set()
+
+    def force_nowait(self) -> None:
+        """Stop waiting for reconciles."""
+        self.member.abort()
+        self.group.lifecycle.force_nowait()
+
+    def close_abandoned(self) -> None:
+        """End the reconciles that ignored everything else: the program is ending."""
+        self.group.lifecycle.close_abandoned()
+
+    def status(self) -> ControllerGroupStatus:
+        """Return the state of the controllers; from any thread."""
+        failure = self._failure
+        return replace(
+            self.group.status(),
+            waiting=tuple(f"{name}: {why}" for name, why in self._waiting.copy().items()),
+            failure="" if failure is None else f"{self._title} has ended: {failure}",
+        )
+
+    def _gate(self, controller: Controller[None], each: Reconciler | None) -> BucketGate:
+        return BucketGate(controller, each, self._number_of, self._started)
+
+    def _started(self, gate: BucketGate) -> None:
+        """Record a controller that has started; of a later one, open its buckets."""
+        self._gates = (*self._gates, gate)
+        if self._is_started:
+            self._soon(partial(self._join, gate))
+
+    async def _join(self, gate: BucketGate) -> None:
+        if gate.each is not None:
+            self._follow_deletions(gate.each)
+        leases = list(self._leases.values())
+        await self._open(leases, (gate,), unknown)
+
+    def _follow_deletions(self, each: Reconciler) -> None:
+        self._deletions.follow(each.name, self._builder.sources_of_deletions(each))
+
+    def begin(self, leases: Sequence[BucketLease]) -> None:
+        """Begin with buckets: open each when the caches hold what earlier owners wrote."""
+        self._leases.update({one.bucket.number: one for one in leases})
+        dirty = [one for one in leases if one.bucket.is_dirty]
+        clean = [one for one in leases if not one.bucket.is_dirty]
+        if dirty:
+            self._soon(partial(self._open, dirty, self._gates, unknown))
+        if clean:
+            self._soon(partial(self._open, clean, self._gates, _awaited(clean).version_of))
+
+    def resume(self, lease: BucketLease) -> None:
+        """Dispatch keys again; what came meanwhile was not admitted."""
+        since_at = loop_time()
+        for gate in self._gates:
+            self._soon(partial(self._replay, gate, [lease], since_at))
+
+    def cancel(self, lease: BucketLease, reason: str) -> None:
+        """Cancel the reconciles of a bucket."""
+        number = lease.bucket.number
+
+        def is_of_it(request_id: RequestId) -> bool:
+            return self._number_of(request_id) == number
+
+        def because() -> FencedError:
+            return lease.refusal(reason)
+
+        for gate in self._gates:
+            gate.controller.engine.cancel_nowait(is_of_it, because)
+
+    def end(self, lease: BucketLease) -> None:
+        """End with a bucket that is shut: cancel what still runs, and forget its requests."""
+        if self._leases.get(lease.bucket.number) is lease:
+            del self._leases[lease.bucket.number]
+        for gate in self._gates:
+            gate.close(lease)
+        self.cancel(lease, lease.bucket.shut)
+        if not self._is_sweeping:
+            self._is_sweeping = True
+            self._soon(self._sweep)
+
+    def is_busy(self, number: int) -> bool:
+        """Return whether a reconcile of a bucket runs."""
+        number_of = self._number_of
+        return any(
+            gate.controller.engine.is_reconciling(lambda one: number_of(one) == number)
+            for gate in self._gates
+        )
+
+    def _soon(self, function: Callable[[], Coroutine[None, None, None]]) -> None:
+        if self._host.is_running:  # otherwise everything is about to be closed
+            self._host.start_soon(function)
+
+    async def _sweep(self) -> None:
+        self._is_sweeping = False  # a bucket that leaves from now on is another sweep's
+        for gate in self._gates:
+            await gate.controller.engine.forget_foreign()
+
+    async def _open(
+        self,
+        leases: Sequence[BucketLease],
+        gates: Sequence[BucketGate],
+        version_of: Callable[[str], str | None],
+    ) -> None:
+        """Open buckets for each controller whose caches hold what earlier owners wrote."""
+        since_at = -float("inf") if version_of is unknown else loop_time() - self._duration_seconds
+        pending = list(gates)
+        while leases and pending:
+            found = await caught_up(
+                self._builder.informers.values(), version_of, list_timeout_seconds=_LIST_SECONDS
+            )
+            leases = [one for one in leases if not one.bucket.shut]
+            lacks = {gate: self._lack(gate, found) for gate in pending}
+            pending = [gate for gate in pending if lacks[gate]]
+            opened = [gate for gate in lacks if not lacks[gate]]
+            self._follow_held({gate.controller.name: lacks[gate] for gate in pending}, opened)
+            for gate in opened:
+                gate.open(leases)
+            if not pending:
+                for lease in leases:
+                    lease.bucket.is_open = True
+            for gate in opened:
+                await self._replay(gate, leases, since_at)
+            if pending:
+                await anyio.sleep(_OPEN_AGAIN_SECONDS)
+
+    def _lack(self, gate: BucketGate, found: CaughtUp) -> str:
+        """Return why a controller has to wait; empty if it has not."""
+        if gate.each is None:
+            return ""
+        needed: set[SharedInformer[Any]] = self._builder.informers_of(gate.each)
+        return "; ".join(
+            f"waits for {informer.name}: {error}"
+            for informer, error in found.unlisted.items()
+            if informer in needed
+        )
+
+    def _follow_held(self, held: dict[str, str], opened: Sequence[BucketGate]) -> None:
+        for name, why in held.items():
+            if name not in self._waiting:
+                what = "is not called for new buckets yet; it"
+                _log.error("%s: %s %s %s", self._title, name, what, why)
+        self._waiting.update(held)
+        for gate in opened:
+            self._waiting.pop(gate.controller.name, None)
+
+    async def _replay(
+        self, gate: BucketGate, leases: Sequence[BucketLease], since_at: float
+    ) -> None:
+        """Enqueue what exists, and what was deleted lately, of some buckets."""
+        numbers, number_of = {one.bucket.number for one in leases}, self._number_of
+
+        def is_wanted(request_id: RequestId) -> bool:
+            return number_of(request_id) in numbers
+
+        if gate.each is not None:
+            primary = self._builder.informers[gate.each.scope]
+            self._deletions.enqueue(
+                gate.controller,
+                primary,
+                since_at=loop_time() - _DELETED_SECONDS,
+                is_wanted=is_wanted,
+            )
+        await gate.controller.engine.replay(is_wanted, since_at=since_at)
+
+
+def _number_of(buckets: Buckets, request_id: RequestId) -> int:
+    key, cluster = request_id
+    return bucket_of(key, cluster, buckets=buckets.count, by=buckets.by)
+
+
+def _awaited(leases: Sequence[BucketLease]) -> WrittenVersions:
+    """Return the highest versions that earlier owners wrote before they gave buckets up."""
+    versions: dict[str, str] = {}
+    for lease in leases:
+        for resource, version in lease.bucket.awaited.items():
+            versions[resource] = later_written(versions.get(resource), version)
+    return WrittenVersions(transitions=0, versions=versions)
