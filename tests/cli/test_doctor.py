@@ -30,6 +30,7 @@ _PAGE: dict[str, Any] = {
     "informers": [],
     "controllers": [],
     "leader_election": [],
+    "sharing": [],
     "watchdog": None,
     "abandoned_handlers": [],
 }

@@ -88,12 +88,16 @@ def test_a_change_of_the_code_is_a_diff_and_then_written(project: Path) -> None:
     assert manifests("--check").exit_code == 0
 
 
-def test_leader_election_changes_the_deployment(project: Path) -> None:
+@pytest.mark.parametrize(
+    "several",
+    ["leader_election=pyinformer.LeaderElection()", "sharding=pyinformer.Buckets()"],
+)
+def test_several_replicas_change_the_deployment(project: Path, several: str) -> None:
     edit(project / "pyproject.toml", "replicas = 1\n", "")
     edit(
         project / _PACKAGE / "operator.py",
         '"database-operator"',
-        '"database-operator", leader_election=pyinformer.LeaderElection()',
+        f'"database-operator", {several}',
     )
 
     assert manifests().exit_code == 0

@@ -53,6 +53,7 @@ def _page(*informers: dict[str, Any], **changed: Any) -> dict[str, Any]:
         "informers": [*informers],
         "controllers": [],
         "leader_election": [],
+        "sharing": [],
         "watchdog": {"blocked": 0, "blocked_seconds": 0.0},
         "abandoned_handlers": [],
         "clusters": [],
@@ -68,6 +69,21 @@ _CONTROLLER: dict[str, Any] = {
     "workers": [{"request": "default/a", "seconds": 1.0}, {"request": None, "seconds": 0.0}],
     "failing": 1,
 }
+_SHARE = {
+    "table": "ops/app",
+    "member": "app-a",
+    "by": "key",
+    "buckets": 128,
+    "members": 3,
+    "open": 40,
+    "catching_up": 2,
+    "draining": 0,
+    "without_owner": 0,
+    "without_owner_seconds": 0.0,
+    "is_member": True,
+    "is_overdue": False,
+    "last_error": "",
+}
 _LEASE = {"lease": "ops/app", "identity": "app-1", "is_leading": True, "holder": "app-1"}
 
 
@@ -78,7 +94,12 @@ def _state(page: object, **changed: Any) -> ProgramState:
 def test_each_part_of_a_program_has_a_row_and_trouble_comes_first() -> None:
     stale = _cache("nodes.v1", age_seconds=400.0)
     page = _page(
-        _cache("pods.v1"), stale, controllers=[_CONTROLLER], leader_election=[_LEASE], watchdog=None
+        _cache("pods.v1"),
+        stale,
+        controllers=[_CONTROLLER],
+        leader_election=[_LEASE],
+        sharing=[_SHARE],
+        watchdog=None,
     )
     rows = [row for row in rows_of([_state(page)]) if "page" not in row.what]
 
@@ -87,7 +108,9 @@ def test_each_part_of_a_program_has_a_row_and_trouble_comes_first() -> None:
         ("trouble", "controller pods", "works"),
         ("ok", "cache pods.v1", "watching"),
         ("ok", "Lease ops/app", "leads"),
+        ("ok", "table ops/app", "shares"),
     ]
+    assert rows[4].figures == "40 of 128 buckets, 3 replicas, 2 move"
     assert rows[0].note.startswith("is stale, limit 300 s: last confirmed 400 s ago")
     assert rows[1].figures == "7 wait (400 s), 1/2 busy, 1 fail"
     assert rows[1].note.startswith("is behind: 7 keys behind, the oldest for 400 s")

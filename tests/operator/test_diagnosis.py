@@ -24,6 +24,7 @@ from pyinformer.operator.diagnosis import (
     is_status_page,
     span,
 )
+from pyinformer.sharding import SharingStatus
 from pyinformer.testing import World
 from tests.cache.informer.clusters import pod
 from tests.hostile import HOSTILE
@@ -50,6 +51,31 @@ _LEASE = LeaderElectionStatus(
 )
 
 
+_SHARE = SharingStatus(
+    table="ops/app",
+    member="app-a",
+    by="key",
+    buckets=128,
+    members=3,
+    open=42,
+    catching_up=0,
+    draining=0,
+    without_owner=0,
+    without_owner_seconds=0.0,
+    is_member=True,
+    is_overdue=False,
+    last_error="",
+)
+
+
+class _Member:
+    """A replica that shares keys."""
+
+    def status(self) -> SharingStatus:
+        """Return its state."""
+        return _SHARE
+
+
 class _Elector:
     """Has the status of an elector."""
 
@@ -69,7 +95,7 @@ def healthy() -> dict[str, Any]:
         informer.add_event_handler(lambda _: None)
         controller = Controller("pods", _reconcile, informer)
         world.reconcile(controller, "default/a")
-        page = Health(world.factory, controller, _Elector()).pages()["/status"]({})
+        page = Health(world.factory, controller, _Elector(), _Member()).pages()["/status"]({})
         assert not isinstance(page, str | dict)
         found: dict[str, Any] = json.loads(b"".join(page.pieces))
     for verdict in ("live", "ready"):
@@ -106,7 +132,7 @@ def test_a_healthy_program_has_no_findings_and_its_page_has_every_field(
     found = diagnose_status(healthy)
     assert _findings(found) == []
     assert {one.code for one in found} == {
-        *("program", "not_live", "not_ready", "caches", "controllers", "lease"),
+        *("program", "not_live", "not_ready", "caches", "controllers", "lease", "share"),
     } | ({"loop_blocked"} if healthy["watchdog"] else set())
 
 
@@ -164,6 +190,9 @@ def test_the_cure_checks_the_namespaces_that_the_cache_follows(
         ("leader_election.0.is_overdue", True, "lease_overdue", "trouble"),
         ("leader_election.0.last_error", "403", "lease_failing", "warn"),
         ("leader_election.0.watch_refusal", "403", "lease_unwatched", "warn"),
+        ("sharing.0.is_overdue", True, "share_overdue", "trouble"),
+        ("sharing.0.last_error", "403", "share_failing", "warn"),
+        ("sharing.0.without_owner_seconds", 61.0, "buckets_unowned", "warn"),
         ("schema", 2, "page_newer", "warn"),
         (
             "clusters",

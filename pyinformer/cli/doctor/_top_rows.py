@@ -107,6 +107,16 @@ def _rows(document: object) -> Iterator[Row]:
         state = "leads" if election.flag("is_leading") else "waits"
         what = f"Lease {election.text('lease')}"
         yield _row(Severity.OK, what, state, f"held by {holder}", "")
+    for share in page.records("sharing"):
+        state = "shares" if share.flag("is_member") else "waits"
+        what, figures = f"table {share.text('table')}", _share_of(share)
+        yield _row(Severity.OK, what, state, figures, "")
+
+
+def _share_of(one: PageFields) -> str:
+    text = f"{one.count('open')} of {one.count('buckets')} buckets, {one.count('members')} replicas"
+    moving = one.count("catching_up") + one.count("draining")
+    return f"{text}, {moving} move" if moving else text
 
 
 def _informer(one: PageFields) -> Row:

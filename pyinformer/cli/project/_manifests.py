@@ -71,13 +71,18 @@ def manifests_of(app: Operator, settings: ManifestSettings, version: str) -> dic
     return dict(sorted(files.items()))
 
 
+def _may_have_several(app: Operator) -> bool:
+    return app.leader_election is not None or app.sharding is not None
+
+
 def _replicas(app: Operator, settings: ManifestSettings) -> int:
-    if app.leader_election is not None:
+    if _may_have_several(app):
         return settings.replicas or 2
     if settings.replicas is not None and settings.replicas > 1:
         reason = (
             f"several replicas would all write: {app.name} needs"
-            " Operator(..., leader_election=pyinformer.LeaderElection()), or replicas = 1"
+            " Operator(..., leader_election=pyinformer.LeaderElection()) or"
+            " Operator(..., sharding=pyinformer.Buckets()), or replicas = 1"
         )
         raise InvalidArgumentError("tool.pyinformer.replicas", reason)
     return 1
@@ -107,7 +112,7 @@ def _chart(
     app: Operator, settings: ManifestSettings, *, image: str, replicas: int
 ) -> dict[str, str]:
     repository, _, tag = image.rpartition(":")
-    elects = app.leader_election is not None
+    has_several = _may_have_several(app)
     objects = _objects(app, settings, name=_RELEASE_NAME, namespace=_RELEASE_NAMESPACE)
     for marker, expression in _HELM.items():
         objects = objects.replace(marker, expression)
@@ -116,14 +121,14 @@ def _chart(
         name=_HELM[_RELEASE_NAME],
         namespace=_HELM[_RELEASE_NAMESPACE],
         image='"{{ .Values.image.repository }}:{{ .Values.image.tag }}"',
-        replicas="{{ .Values.replicas }}" if elects else "1",
+        replicas="{{ .Values.replicas }}" if has_several else "1",
         resources="\n            {{- toYaml .Values.resources | nindent 12 }}",
     )
     values = render(
         "values.yaml",
         repository=yaml_scalar(repository),
         tag=tag,
-        replicas=f"replicas: {replicas}\n" if elects else "",
+        replicas=f"replicas: {replicas}\n" if has_several else "",
     )
     return {
         "chart/values.yaml": _HEADER + values,
@@ -144,9 +149,9 @@ def _objects(app: Operator, settings: ManifestSettings, *, name: str, namespace:
 
 
 def _workload(app: Operator, *, name: str, namespace: str, **values: str) -> str:
-    """Return the Deployment, with leader election also the PodDisruptionBudget."""
-    elects = app.leader_election is not None
+    """Return the Deployment, for several replicas also the PodDisruptionBudget."""
+    has_several = _may_have_several(app)
     names = {"app": app.name, "name": name, "namespace": namespace}
-    strategy = "RollingUpdate" if elects else "Recreate"
+    strategy = "RollingUpdate" if has_several else "Recreate"
     text = render("deployment.yaml", **names, strategy=strategy, **values)
-    return f"{text}---\n{render('pod_disruption_budget.yaml', **names)}" if elects else text
+    return f"{text}---\n{render('pod_disruption_budget.yaml', **names)}" if has_several else text

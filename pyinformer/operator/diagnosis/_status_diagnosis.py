@@ -55,6 +55,7 @@ def diagnose_status(document: object) -> list[DiagnosisFinding]:
         *_informers(page.records("informers")),
         *_controllers(page.records("controllers")),
         *_elections(page.records("leader_election")),
+        *_shares(page.records("sharing")),
         *_loop(page.record("watchdog")),
         *_abandoned(page.texts("abandoned_handlers")),
     ]
@@ -440,6 +441,26 @@ def _elections(elections: Sequence[PageFields]) -> Found:
         if refusal := one.text("watch_refusal"):
             cure = "grant list and watch on leases.coordination.k8s.io"
             yield warn("lease_unwatched", subject, "may not be watched", refusal, cure)
+
+
+def _shares(shares: Sequence[PageFields]) -> Found:
+    for one in shares:
+        subject, member = f"table {one.text('table')}", one.text("member")
+        share = f"{one.count('open')} of {one.count('buckets')} buckets are open"
+        if one.flag("is_overdue"):
+            cure = "restart the process: its event loop, or the way to the server, is blocked"
+            yield trouble("share_overdue", subject, "is worked on without a Lease", member, cure)
+        if error := one.text("last_error"):
+            cure = "check the server, and the rights on leases.coordination.k8s.io"
+            yield warn("share_failing", subject, "cannot be read or written", error, cure)
+        elif one.flag("is_member"):
+            among = _counted(one.count("members"), "replica")
+            yield good("share", subject, f"is shared by {among}", f"{share} in {member}")
+        unowned = one.seconds("without_owner_seconds") or 0.0
+        if unowned >= LIMITS.buckets_without_owner_seconds:
+            evidence = f"{one.count('without_owner')} for {span(unowned)}"
+            cure = "read the logs of all replicas; a replica takes them when it can write the table"
+            yield warn("buckets_unowned", subject, "has buckets without an owner", evidence, cure)
 
 
 def _loop(watchdog: PageFields | None) -> Found:

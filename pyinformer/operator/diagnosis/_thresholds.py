@@ -43,6 +43,8 @@ class Thresholds:
     """Warn if one reconcile takes this long."""
     blocked_seconds: float = 1.0
     """Trouble while the event loop is blocked for this long; probes and Leases are late then."""
+    buckets_without_owner_seconds: float = 60.0
+    """Warn if replicas that share keys have left buckets without an owner for this long."""
     slow_step_seconds: float = 1.0
     """Warn if a name lookup, a connection, a TLS handshake or a small request takes this long."""
     slow_list_seconds: float = 5.0
