@@ -639,22 +639,31 @@ def manifests(
 def fence(
     *,
     lease: Annotated[
-        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease of the leader election.")
+        str,
+        typer.Option(
+            metavar="NAMESPACE/NAME", help="The Lease of the leader election, or with the table."
+        ),
     ],
     service_account: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The account whose writes are checked.")
     ],
+    sharing: Annotated[
+        bool,
+        typer.Option("--sharing", help="Replicas share keys: all that own a bucket may write."),
+    ] = False,
 ) -> None:
     """Print an admission policy that lets only the leader's pod write, for `kubectl apply -f -`.
 
     The server then refuses the account's writes and deletions from all pods but the one that holds
-    the Lease. Leases and Events are excepted.
+    the Lease, or with --sharing from those that own no bucket. Leases and Events are excepted.
     """
     from pyinformer.errors import InvalidArgumentError
     from pyinformer.leaderelection import admission_policy_yaml
+    from pyinformer.sharding import sharing_policy_yaml
 
+    policy = sharing_policy_yaml if sharing else admission_policy_yaml
     try:
-        text = admission_policy_yaml(lease=lease, service_account=service_account)
+        text = policy(lease=lease, service_account=service_account)
     except InvalidArgumentError as error:
         option = f"--{error.argument.replace('_', '-')}"
         raise typer.BadParameter(error.reason, param_hint=option) from None

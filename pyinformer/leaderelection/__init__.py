@@ -1,5 +1,6 @@
 """Leader election: of several replicas one leads, and a deposed one writes nothing."""
 
+from pyinformer.leaderelection._admission_policy import LeasePolicy as LeasePolicy
 from pyinformer.leaderelection._admission_policy import admission_policy_yaml
 from pyinformer.leaderelection._cut_offs import CutOffs as CutOffs
 from pyinformer.leaderelection._election import Election as Election

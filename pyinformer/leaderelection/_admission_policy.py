@@ -7,7 +7,8 @@ the token of a request is bound to with the holder of the Lease.
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, final
 
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import check_text
@@ -46,8 +47,9 @@ spec:
   - name: account
     expression: request.userInfo.username == "system:serviceaccount:{account}"
   variables:
-  - name: holder
-    expression: 'has(params.spec.holderIdentity) ? params.spec.holderIdentity : ""'
+  - name: named
+    expression: >-
+      {named}
   - name: pods
     expression: >-
       has(request.userInfo.extra)
@@ -55,13 +57,12 @@ spec:
       ? request.userInfo.extra["authentication.kubernetes.io/pod-name"] : []
   validations:
   - expression: >-
-      variables.pods.exists(pod,
-      variables.holder == pod || variables.holder.startsWith(pod + "_"))
+      variables.pods.exists(pod, {is_named})
     reason: Forbidden
     messageExpression: >-
-      "the Lease {lease} is held by '" + variables.holder + "', not by the pod of this request, " +
+      "the Lease {lease} {names} '" + variables.named + "', not the pod of this request, " +
       (variables.pods.size() > 0 ? "'" + variables.pods[0] + "'" : "which its token does not name")
-      + ": a replica that does not lead may not write"
+      + ": {rule}"
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -75,6 +76,56 @@ spec:
     name: "{lease_name}"
     parameterNotFoundAction: Allow
 """
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasePolicy:
+    """Which pods a Lease names, as expressions of CEL."""
+
+    suffix: str
+    """The end of the policy's name."""
+    named: str
+    """The text of the Lease that names pods."""
+    is_named: str
+    """Whether `variables.named` names `pod`; `{lease_name}` is the name of the Lease."""
+    names: str
+    """Between the Lease and that text in the refusal."""
+    rule: str
+    """The end of the refusal."""
+
+    def yaml(self, *, lease: str, service_account: str) -> str:
+        """Return a policy and its binding.
+
+        Raises:
+            InvalidArgumentError: naming the argument.
+        """
+        namespace, lease_name = _split("lease", lease)
+        name = f"{namespace}.{lease_name}.{self.suffix}"
+        if len(name) > _MAX_NAME:
+            limit = _MAX_NAME - len(name) + len(lease)
+            reason = f"must have at most {limit} characters, got {len(lease)}: {name!r} is too long"
+            raise InvalidArgumentError("lease", reason)
+        return _POLICY.format(
+            name=name,
+            namespace=namespace,
+            lease_name=lease_name,
+            lease=lease,
+            account=":".join(_split("service_account", service_account)),
+            named=self.named,
+            is_named=self.is_named.replace("{lease_name}", lease_name),
+            names=self.names,
+            rule=self.rule,
+        )
+
+
+LEADER_ALONE: Final = LeasePolicy(
+    suffix="leader-only",
+    named='has(params.spec.holderIdentity) ? params.spec.holderIdentity : ""',
+    is_named='variables.named == pod || variables.named.startsWith(pod + "_")',
+    names="is held by",
+    rule="a replica that does not lead may not write",
+)
 
 
 def admission_policy_yaml(*, lease: str, service_account: str) -> str:
@@ -96,16 +147,7 @@ def admission_policy_yaml(*, lease: str, service_account: str) -> str:
     Raises:
         InvalidArgumentError: naming the argument.
     """
-    namespace, lease_name = _split("lease", lease)
-    account = ":".join(_split("service_account", service_account))
-    name = f"{namespace}.{lease_name}.leader-only"
-    if len(name) > _MAX_NAME:
-        limit = _MAX_NAME - len(name) + len(lease)
-        reason = f"must have at most {limit} characters, got {len(lease)}: {name!r} is too long"
-        raise InvalidArgumentError("lease", reason)
-    return _POLICY.format(
-        name=name, namespace=namespace, lease_name=lease_name, lease=lease, account=account
-    )
+    return LEADER_ALONE.yaml(lease=lease, service_account=service_account)
 
 
 def _split(argument: str, text: str) -> tuple[str, str]:

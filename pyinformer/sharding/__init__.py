@@ -3,6 +3,7 @@
 A member holds a Lease of its own, and the table of who has which bucket of keys is another Lease.
 """
 
+from pyinformer.sharding._admission_policy import sharing_policy_yaml
 from pyinformer.sharding._bucket_lease import BucketLease as BucketLease
 from pyinformer.sharding._bucket_shares import Bucket as Bucket
 from pyinformer.sharding._bucket_shares import BucketShares as BucketShares
@@ -29,4 +30,4 @@ from pyinformer.sharding._table import freed as freed
 from pyinformer.sharding._table import read_table as read_table
 from pyinformer.sharding._table import with_table as with_table
 
-__all__ = ["Buckets", "By", "SharingStatus"]
+__all__ = ["Buckets", "By", "SharingStatus", "sharing_policy_yaml"]

@@ -94,3 +94,14 @@ def test_a_name_that_kubernetes_does_not_accept_is_a_usage_error(
     assert done.exit_code == 2
     assert done.stdout == ""
     assert option in done.stderr
+
+
+def test_replicas_that_share_keys_have_a_policy_of_their_own() -> None:
+    done = here("fence", "--sharing", "--lease", "ops/app", "--service-account", _ACCOUNT)
+    assert done.exit_code == 0
+    policy, binding = yaml.safe_load_all(done.stdout)
+    assert policy["metadata"]["name"] == "ops.app.owners-only"
+    assert binding["spec"]["paramRef"]["name"] == "app"
+    (rule,) = policy["spec"]["validations"]
+    assert "pyinformer.dev/members" in policy["spec"]["variables"][0]["expression"]
+    assert '",app-" + pod' in rule["expression"]

@@ -259,6 +259,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
         "max_seconds": 1.0,
     },
     "admission_policy_yaml": {"lease": "a/b", "service_account": "a/b"},
+    "sharing_policy_yaml": {"lease": "a/b", "service_account": "a/b"},
     "custom_resource": {"api_version": "acme.io/v1", "plural": "things"},
     "custom_resource_definition": {"model": _Thing},
     "connect": {"server": _URL},

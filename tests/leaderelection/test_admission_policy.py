@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+import pyinformer
 from benchmarks.election.replicas import wait
+from pyinformer.client.transport import ClusterConfig, StaticCredentials
 from pyinformer.errors import ForbiddenError
 from pyinformer.leaderelection import admission_policy_yaml
+from pyinformer.sharding import sharing_policy_yaml
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyinformer.objects import JSONObject
     from pyinformer.testing import KubeAPIServer
@@ -32,8 +39,8 @@ LEASE: JSONObject = {
 }
 
 
-@pytest.fixture
-def api(kube_apiserver_session: KubeAPIServer) -> Iterator[KubeAPIServer]:
+@pytest.fixture(scope="module")
+def prepared(kube_apiserver_session: KubeAPIServer) -> KubeAPIServer:
     """A server with the account, its rights, and two pods."""
     api = kube_apiserver_session
     api.ensure_namespace(NAMESPACE)
@@ -58,8 +65,15 @@ def api(kube_apiserver_session: KubeAPIServer) -> Iterator[KubeAPIServer]:
                 "containers": [{"name": "main", "image": "registry.example.com/main:1"}],
             },
         })  # fmt: skip
-    yield api
     api.close_connections()
+    return api
+
+
+@pytest.fixture
+def api(prepared: KubeAPIServer) -> Iterator[KubeAPIServer]:
+    """The same, for one test."""
+    yield prepared
+    prepared.close_connections()
 
 
 def token(api: KubeAPIServer, pod: str | None) -> str:
@@ -102,6 +116,21 @@ class Account:
         return True
 
 
+@contextmanager
+def in_force(api: KubeAPIServer, text: str) -> Iterator[None]:
+    """Apply a policy for a block."""
+    policies = list(yaml.safe_load_all(text))
+    for document in policies:
+        api.create(document)
+    try:
+        yield
+    finally:
+        for document in policies:
+            api.delete(
+                document["apiVersion"], PLURALS[document["kind"]], document["metadata"]["name"]
+            )
+
+
 @pytest.mark.real
 @pytest.mark.timeout(300)
 def test_only_the_pod_that_holds_the_lease_writes(api: KubeAPIServer) -> None:
@@ -112,10 +141,7 @@ def test_only_the_pod_that_holds_the_lease_writes(api: KubeAPIServer) -> None:
     text = admission_policy_yaml(
         lease=f"{NAMESPACE}/leader", service_account=f"{NAMESPACE}/{ACCOUNT}"
     )
-    policies = list(yaml.safe_load_all(text))
-    for document in policies:
-        api.create(document)
-    try:
+    with in_force(api, text):
         wait(lambda: not second.may_write(), "the policy is in force")
         assert first.may_write()
         assert not unbound.may_write()
@@ -142,8 +168,52 @@ def test_only_the_pod_that_holds_the_lease_writes(api: KubeAPIServer) -> None:
         assert first.may_write()
         hold(api, "")
         wait(lambda: not first.may_write(), "the server saw the release")
-    finally:
-        for document in policies:
-            api.delete(
-                document["apiVersion"], PLURALS[document["kind"]], document["metadata"]["name"]
-            )
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_only_pods_that_own_a_bucket_write(api: KubeAPIServer) -> None:
+    """The table is that of two replicas; one leaves."""
+    lease = f"{NAMESPACE}/db-operator"
+    text = sharing_policy_yaml(lease=lease, service_account=f"{NAMESPACE}/{ACCOUNT}")
+    config = ClusterConfig(
+        server=api.url,
+        ca_file=str(api.ca_file),
+        credentials=StaticCredentials.bearer(str(api.token)),
+    )
+    first, second, unbound = (Account(api, pod) for pod in (*PODS, None))
+    async with pyinformer.connect(config=config) as cluster:
+        runs = [_sharing(cluster, f"{pod}_{uuid.uuid4()}") for pod in PODS]
+        await runs[0].start()
+        await until(lambda: runs[0].sharing is not None and runs[0].sharing.open == 128)
+        with in_force(api, text):
+            await _until(lambda: not second.may_write())
+            assert await asyncio.to_thread(first.may_write)
+            assert not await asyncio.to_thread(unbound.may_write)
+            with pytest.raises(ForbiddenError, match="a replica without a bucket may not write"):
+                await asyncio.to_thread(second.client.create, config_map("second"))
+            await runs[1].start()
+            await until(lambda: runs[1].sharing is not None and runs[1].sharing.open == 64)
+            await _until(second.may_write)
+            await runs[0].aclose()
+            await _until(lambda: not first.may_write())
+            assert await asyncio.to_thread(second.may_write)
+            await runs[1].aclose()
+
+
+def _sharing(cluster: pyinformer.Cluster, identity: str) -> pyinformer.OperatorRun:
+    buckets = pyinformer.Buckets(identity=identity, namespace=NAMESPACE)
+    app = pyinformer.Operator("db-operator", sharding=buckets)
+
+    @app.reconcile("v1", "secrets", label_selector="none=such")
+    async def reconcile(
+        _request: pyinformer.Request, _obj: object, _cluster: pyinformer.Cluster
+    ) -> None:
+        """Reconcile nothing."""
+
+    return app.running(cluster, namespaces=NAMESPACE)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Wait, in a thread, until something is true."""
+    await asyncio.to_thread(wait, condition, "the server has seen the table")
