@@ -44,16 +44,11 @@ ALERTS: Final = {
     ("NoopWriteStorm", "storm"),
     ("NoLeader", "unled"),
     ("TwoLeaders", "split"),
+    ("BucketsWithoutOwner", "unowned"),
 }
 """The alert of each program, or of each Lease."""
 
 _OPTIONS: Final = ControllerOptions(rate_limiter=doubling(0.05, 0.1))
-_LEASE_OF_ANOTHER: Final[JSONObject] = {
-    "apiVersion": "coordination.k8s.io/v1",
-    "kind": "Lease",
-    "metadata": {"name": "unled", "namespace": "default"},
-    "spec": {"holderIdentity": "gone", "leaseDurationSeconds": 3600},
-}
 _PAUSE_SECONDS: Final = 0.5
 _BLOCKED_SECONDS: Final = 1.2  # the watchdog counts blocks of more than a second
 
@@ -106,6 +101,16 @@ class Programs:
         if plural == "pods":
             await self._enter(controller)
 
+    async def add_sharing(self, name: str, api: APIServer) -> None:
+        """Run an operator whose replicas share its keys."""
+        metrics = PrometheusMetrics()
+        cluster = await self._enter(pyinformer.connect(server=api.url, metrics=metrics))
+        buckets = pyinformer.Buckets(namespace="default")
+        app = pyinformer.Operator(name, metrics=metrics, sharding=buckets)
+        app.reconcile("v1", "pods")(_reconcile_nothing)
+        run = await self._enter(app.running(cluster))
+        self.servers[name] = await self._enter(run.health.server(metrics=metrics))
+
     async def _enter(self, lifetime: Any) -> Any:
         return await self._stack.enter_async_context(lifetime)
 
@@ -148,8 +153,10 @@ async def faulty_programs() -> AsyncIterator[dict[str, HealthServer]]:
         await programs.add("one", programs.server(bookmark_interval_seconds=1.0), lease="split")
         await programs.add("two", programs.server(bookmark_interval_seconds=1.0), lease="split")
         unled = programs.server(bookmark_interval_seconds=1.0)
-        unled.create(_LEASE_OF_ANOTHER)
+        unled.create(_lease_of_another("unled"))
+        unled.create(_lease_of_another("unowned"))
         await programs.add("unled", unled, lease="unled")
+        await programs.add_sharing("unowned", unled)
         blocked = _Blocked(api.url)
         stack.callback(blocked.end)
         programs.servers["blocked"] = await asyncio.to_thread(blocked.start)
@@ -198,6 +205,20 @@ class _Blocked:
                 self._has_begun.set()
                 while not self._shall_end.wait(_BLOCKED_SECONDS):  # the fault
                     await pause(_BLOCKED_SECONDS)
+
+
+def _lease_of_another(name: str) -> JSONObject:
+    """Return a Lease that a leader holds which does not renew it."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"holderIdentity": "gone", "leaseDurationSeconds": 3600},
+    }
+
+
+async def _reconcile_nothing(_request: Request, _pod: object, _cluster: Cluster) -> None:
+    """Reconcile nothing."""
 
 
 def _asks_for_one(request: RequestRecord) -> bool:
