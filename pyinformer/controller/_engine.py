@@ -313,9 +313,19 @@ class Engine(Generic[V]):
         for request_id in {*self._queue.waiting(), *self._held, *self._outcomes.failing}:
             if not gate.admits(request_id):
                 requests.forget(request_id)
-                self._breaker.forget(request_id)
                 self._outcomes.forget(request_id)
+                self._forget_held(request_id, loop_time())
             yield
+
+    def _forget_held(self, request_id: RequestId, now: float) -> None:
+        """Forget a request that the breaker may hold; it may have been the probe."""
+        if request_id in self._held:
+            self._breaker.forget(request_id)
+            self._release_held(now)
+
+    def is_failing(self, wanted: Callable[[RequestId], bool]) -> bool:
+        """Return whether the retry of such a request is pending."""
+        return any(map(wanted, self._outcomes.failing))
 
     def is_reconciling(self, wanted: Callable[[RequestId], bool]) -> bool:
         """Return whether a reconcile of such a request runs."""
@@ -408,6 +418,7 @@ class Engine(Generic[V]):
             guard = gate.guard_of(request_id)
             if guard is None:  # another replica has it by now, and requests it itself
                 self.requests.forget(request_id)
+                self._forget_held(request_id, now)
                 return None
             CURRENT_GUARD.set(guard)  # in the context of the worker's task, until the next start
         priority = queue.taken.get(request_id, 0)

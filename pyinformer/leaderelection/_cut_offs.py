@@ -60,6 +60,10 @@ class CutOffs:
 
         return take_back
 
+    def __len__(self) -> int:
+        """Count the writes that are under way."""
+        return len(self._functions)
+
     def call_all(self) -> None:
         """Cut off everything that is under way."""
         for number in tuple(self._functions):

@@ -470,6 +470,8 @@ class _Run:
             self._group.follower.on_watched_deletion(name, uid)
         if name != self._name:
             return
+        self._is_blind = False
+        self._follow_candidacy()
         self.election.on_watched_deletion(uid, self._clock())
         self._changed()
 
@@ -531,7 +533,7 @@ class _Run:
             requests.list_watch(name=self._name)
             if group is None
             else requests.list_watch(label_selector=f"{group.label}={group.name}"),
-            LeaseSink(self),
+            LeaseSink(self, self.lease, is_group=group is not None),
             on_change=self._watch_changed,
         )
         await self._reflector.run()
@@ -544,6 +546,7 @@ class _Run:
         self._follow_refusal(reflector)
         if self.election.is_polling is watches:
             self.election.is_polling = not watches
+            self._is_blind = self._is_blind and not watches  # it has just begun
             self._follow_candidacy()
             self._wake.set()
 

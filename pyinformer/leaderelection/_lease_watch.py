@@ -38,12 +38,17 @@ class LeaseGroup:
 class LeaseSink:
     """The sink of the Reflector: it holds the Leases.
 
+    Others are left out: a server behind a gateway may ignore selectors, and show all.
+
     Args:
         follower: called for each change.
+        key: the elector's own Lease, `namespace/name`.
+        is_group: whether all Leases of its namespace are followed, and not only that one.
     """
 
-    def __init__(self, follower: LeaseFollower) -> None:
+    def __init__(self, follower: LeaseFollower, key: str, *, is_group: bool) -> None:
         self._follower = follower
+        self._key, self._is_group = key, is_group
         self._objects: dict[str, KubeObject] = {}
 
     def get(self, key: str) -> KubeObject | None:
@@ -57,8 +62,9 @@ class LeaseSink:
     def apply_nowait(self, event: Event) -> None:
         """Apply one event."""
         if isinstance(event, Deleted):
-            self._objects.pop(event.last_known.key, None)
-            self._delete(event.last_known)
+            if self._is_wanted(event.last_known):
+                self._objects.pop(event.last_known.key, None)
+                self._delete(event.last_known)
         else:
             self._put(event.new if isinstance(event, Updated) else event.object)
 
@@ -75,7 +81,14 @@ class LeaseSink:
     def bookmark_nowait(self, resource_version: str) -> None:
         """Do nothing: only changes count."""
 
+    def _is_wanted(self, obj: KubeObject) -> bool:
+        if not self._is_group:
+            return obj.key == self._key
+        return obj.key.partition("/")[0] == self._key.partition("/")[0]
+
     def _put(self, obj: KubeObject) -> None:
+        if not self._is_wanted(obj):
+            return
         known = self._objects.get(obj.key)
         if known is not None and known.metadata.uid != obj.metadata.uid:
             self._delete(known)

@@ -94,8 +94,8 @@ class RecentDeletions:
         """
         if self._forgotten_at is not None and (since_at is None or self._forgotten_at >= since_at):
             _log.warning(
-                "controller %s: more than %d deletions were seen since the last leader was; the"
-                " older ones are not reconciled",
+                "controller %s: more than %d deletions were seen that another replica may not"
+                " have reconciled; the oldest of them are not reconciled here",
                 controller.name,
                 self._limit,
             )

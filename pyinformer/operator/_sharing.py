@@ -7,6 +7,7 @@ exists or was deleted lately is enqueued. When it leaves, its requests are forgo
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, final
@@ -89,9 +90,13 @@ class BucketGate:
         """Admit the requests of buckets."""
         self._leases.update({one.bucket.number: one for one in leases})
 
+    def has(self, lease: BucketLease) -> bool:
+        """Return whether a bucket is open here."""
+        return self._leases.get(lease.bucket.number) is lease
+
     def close(self, lease: BucketLease) -> None:
         """Admit none of a bucket any more."""
-        if self._leases.get(lease.bucket.number) is lease:
+        if self.has(lease):
             del self._leases[lease.bucket.number]
 
 
@@ -120,7 +125,8 @@ class SharedControllers(Startable):
     ) -> None:
         number_of = partial(_number_of, buckets)
         self._number_of: Callable[[RequestId], int] = lru_cache(_REMEMBERED)(number_of)
-        self._duration_seconds = buckets.options.lease_duration_seconds
+        # So long before a bucket is taken over, the owner before may have ceased to call timers.
+        self._gap_seconds = buckets.drain_seconds + buckets.options.lease_duration_seconds
         self._builder = builder
         self._gates: tuple[BucketGate, ...] = ()
         builder.share(self._gate, system_clocks(cluster)[1])
@@ -144,6 +150,7 @@ class SharedControllers(Startable):
         self._leases: dict[int, BucketLease] = {}
         self._waiting: dict[str, str] = {}
         self._is_sweeping = False
+        self._cut_short: set[int] = set()  # buckets with a timer whose call was cancelled
         self._is_started = False
         self._ended = anyio.Event()
         self._failure: InformerError | None = None
@@ -275,6 +282,7 @@ class SharedControllers(Startable):
     def begin(self, leases: Sequence[BucketLease]) -> None:
         """Begin with buckets: open each when the caches hold what earlier owners wrote."""
         self._leases.update({one.bucket.number: one for one in leases})
+        self._cut_short.difference_update(one.bucket.number for one in leases)
         dirty = [one for one in leases if one.bucket.is_dirty]
         clean = [one for one in leases if not one.bucket.is_dirty]
         if dirty:
@@ -284,7 +292,9 @@ class SharedControllers(Startable):
 
     def resume(self, lease: BucketLease) -> None:
         """Dispatch keys again; what came meanwhile was not admitted."""
-        since_at = loop_time()
+        is_cut = lease.bucket.number in self._cut_short
+        since_at = -math.inf if is_cut else loop_time() - self._gap_seconds
+        self._cut_short.discard(lease.bucket.number)
         for gate in self._gates:
             self._soon(partial(self._replay, gate, [lease], since_at))
 
@@ -299,7 +309,10 @@ class SharedControllers(Startable):
             return lease.refusal(reason)
 
         for gate in self._gates:
-            gate.controller.engine.cancel_nowait(is_of_it, because)
+            engine = gate.controller.engine
+            if gate.each is None and engine.is_reconciling(is_of_it):
+                self._cut_short.add(number)
+            engine.cancel_nowait(is_of_it, because)
 
     def end(self, lease: BucketLease) -> None:
         """End with a bucket that is shut: cancel what still runs, and forget its requests."""
@@ -320,6 +333,15 @@ class SharedControllers(Startable):
             for gate in self._gates
         )
 
+    def is_unfinished(self, number: int) -> bool:
+        """Return whether a timer of a bucket was cut short or has failed: no event repeats it."""
+        number_of = self._number_of
+        return number in self._cut_short or any(
+            gate.each is None
+            and gate.controller.engine.is_failing(lambda one: number_of(one) == number)
+            for gate in self._gates
+        )
+
     def _soon(self, function: Callable[[], Coroutine[None, None, None]]) -> None:
         if self._host.is_running:  # otherwise everything is about to be closed
             self._host.start_soon(function)
@@ -336,22 +358,23 @@ class SharedControllers(Startable):
         version_of: Callable[[str], str | None],
     ) -> None:
         """Open buckets for each controller whose caches hold what earlier owners wrote."""
-        since_at = -float("inf") if version_of is unknown else loop_time() - self._duration_seconds
+        since_at = -math.inf if version_of is unknown else loop_time() - self._gap_seconds
         pending = list(gates)
         while leases and pending:
             found = await caught_up(
                 self._builder.informers.values(), version_of, list_timeout_seconds=_LIST_SECONDS
             )
             leases = [one for one in leases if not one.bucket.shut]
+            if not leases:
+                found = CaughtUp({}, {})  # nothing waits any more
             lacks = {gate: self._lack(gate, found) for gate in pending}
             pending = [gate for gate in pending if lacks[gate]]
             opened = [gate for gate in lacks if not lacks[gate]]
             self._follow_held({gate.controller.name: lacks[gate] for gate in pending}, opened)
             for gate in opened:
                 gate.open(leases)
-            if not pending:
-                for lease in leases:
-                    lease.bucket.is_open = True
+            for lease in leases:
+                lease.bucket.is_open = all(gate.has(lease) for gate in self._gates)
             for gate in opened:
                 await self._replay(gate, leases, since_at)
             if pending:

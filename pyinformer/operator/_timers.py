@@ -160,6 +160,7 @@ class Beats:
         has_ended = self._is_spread and obj is None
         if has_ended or self._controller is None or not self._controller.is_running:
             return
+        self._follow_wall_clock()
         now = asyncio.get_running_loop().time()
         after_seconds = self._next_at(request.key, now) - now
         self._controller.engine.requests.put(

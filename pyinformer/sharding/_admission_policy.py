@@ -15,7 +15,7 @@ _OWNERS_ALONE: Final = LeasePolicy(
         f' ? params.metadata.annotations["{MEMBERS_ANNOTATION}"] : ""'
     ),
     is_named=(
-        f'variables.named.matches(",{{lease_name}}-" + pod.replace(".", "[.]") + "-{_UUID},")'
+        f'variables.named.matches(",{{lease_name}}[.]" + pod.replace(".", "[.]") + "-{_UUID},")'
     ),
     names="names",
     rule="a replica without a bucket may not write",

@@ -43,6 +43,11 @@ class BucketLease:
         """Whether its keys may be dispatched, by a controller whose caches are current."""
         return not self.bucket.is_leaving
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write is under way, perhaps of a task that a reconcile has left behind."""
+        return len(self._cut_offs) > 0
+
     def check(self) -> None:
         """Return if a write may leave now; from any thread.
 

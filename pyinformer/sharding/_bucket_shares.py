@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS: Final = 0.3  # after a request that failed
 _LOOK_SECONDS: Final = 1.0  # while something may change that no event reports
+_IGNORED_SECONDS: Final = 5.0  # after the cancellation: then another bucket is given up
 _REVOKE_SECONDS: Final = 5.0  # between two attempts to revoke a Lease, which the server refuses
 
 
@@ -90,7 +91,16 @@ class Bucket:
         awaited: the versions that earlier owners wrote, by resource.
     """
 
-    __slots__ = ("awaited", "draining_since", "is_dirty", "is_open", "number", "shut", "wrote")
+    __slots__ = (
+        "awaited",
+        "draining_since",
+        "is_dirty",
+        "is_open",
+        "is_unfinished",
+        "number",
+        "shut",
+        "wrote",
+    )
 
     def __init__(self, number: int, *, is_dirty: bool, awaited: Mapping[str, str]) -> None:
         self.number: int = number
@@ -100,6 +110,8 @@ class Bucket:
         """Whether the caches have what earlier owners wrote: its keys may be handled."""
         self.draining_since: float | None = None
         """Since when no key is dispatched any more, so that the bucket can be given up."""
+        self.is_unfinished: bool = False
+        """Whether something was cut short that only the next owner can do again."""
         self.shut: str = ""
         """Why nothing may be written for it any more; empty while it is this life's."""
         self.wrote: dict[str, str] = {}
@@ -369,7 +381,7 @@ class BucketShares:
     def _share(
         self, table: Table, me: Owner, now: float, wall_at: float, is_busy: Callable[[int], bool]
     ) -> Step:
-        give, take = self._plan(table, me, now)
+        give, take = self._plan(table, me, now, is_busy)
         self._drain(give, now)
         # A bucket that is not held has a give-up without an answer, and is shut already.
         ready = [number for number in give if number not in self.held or not is_busy(number)]
@@ -386,7 +398,9 @@ class BucketShares:
         self._offered.update(ready)
         return self._put(after, me, now, wall_at)
 
-    def _plan(self, table: Table, me: Owner, now: float) -> tuple[list[int], list[int]]:
+    def _plan(
+        self, table: Table, me: Owner, now: float, is_busy: Callable[[int], bool]
+    ) -> tuple[list[int], list[int]]:
         """Return the buckets to give up, and those to claim."""
         mine = table.of(me)
         if self._is_leaving:
@@ -394,13 +408,26 @@ class BucketShares:
         sharing = {one for one in self._members.living(now) if one not in table.leaving} | {me}
         quota = quotas(table, sharing)[me]
         if len(mine) > quota:
-            return mine[quota:], []
+            by_cost = sorted(
+                mine, key=lambda number: (self._cost_of(number, now, is_busy), -number)
+            )
+            return by_cost[: len(mine) - quota], []
         free = [
             number
             for number, owner in enumerate(table.owners)
             if owner is None or (owner != me and self._members.is_over(owner, now))
         ]
         return [], free[: quota - len(mine)]
+
+    def _cost_of(self, number: int, now: float, is_busy: Callable[[int], bool]) -> int:
+        """Return how ill a bucket can be given up: what ignores its cancellation keeps it."""
+        bucket = self.held.get(number)
+        if bucket is None or not is_busy(number):
+            return 0
+        if bucket.draining_since is None:
+            return 2
+        is_ignored = now >= bucket.draining_since + self._drain_seconds + _IGNORED_SECONDS
+        return 3 if is_ignored else 1
 
     def _drain(self, give: list[int], now: float) -> None:
         for number, bucket in self.held.items():
@@ -416,9 +443,11 @@ class BucketShares:
         for number in ready:
             owners[number] = None
             bucket = self.held.get(number) or self._shut_buckets.get(number)
-            if bucket is None or not bucket.is_open or "" in bucket.wrote.values():
+            wrote = {} if bucket is None else dict(bucket.wrote)  # of one moment: threads write
+            is_whole = bucket is not None and bucket.is_open and not bucket.is_unfinished
+            if not is_whole or "" in wrote.values():
                 dirty.add(number)
-            for resource, version in () if bucket is None else bucket.wrote.items():
+            for resource, version in wrote.items():
                 if version:
                     written[resource] = later_written(written.get(resource), version)
         return replace(table, owners=tuple(owners), dirty=frozenset(dirty), written=written)

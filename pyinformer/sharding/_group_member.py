@@ -13,6 +13,7 @@ import random
 import re
 from contextlib import closing, suppress
 from dataclasses import replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
@@ -71,7 +72,11 @@ _CLEAN_UP_SECONDS: Final = 600.0  # a member that returns after that creates its
 _SPREAD_SECONDS: Final = 0.2  # of two writes at once, the server refuses one
 _MAX_NAME: Final = 253
 _ORDERLY: Final = "the bucket is given up"
-_NOT_IN_NAMES: Final = re.compile(r"[^-a-z0-9.]+")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_UNIQUE: Final = re.compile(
+    r"(.+)_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+)  # unique_identity
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 
 
 class BucketWork(Protocol):
@@ -95,6 +100,10 @@ class BucketWork(Protocol):
 
     def is_busy(self, number: int) -> bool:
         """Return whether a reconcile of a bucket runs."""
+        ...
+
+    def is_unfinished(self, number: int) -> bool:
+        """Return whether something of a bucket was cut short, or failed, that no event repeats."""
         ...
 
 
@@ -221,6 +230,7 @@ class GroupMember:
         elector = self.elector.status()
         is_member = elector.is_leading
         since, now = self._without_owner_since, self._clock()
+        without_owner = self._without_owner if is_member else 0  # else it follows no table
         return SharingStatus(
             table=self._table,
             member=self.name,
@@ -230,8 +240,8 @@ class GroupMember:
             open=sum(one.admits for one in buckets),
             catching_up=sum(not (one.is_open or one.is_leaving) for one in buckets),
             draining=draining,
-            without_owner=self._without_owner,
-            without_owner_seconds=max(0.0, now - since) if self._without_owner else 0.0,
+            without_owner=without_owner,
+            without_owner_seconds=max(0.0, now - since) if without_owner else 0.0,
             is_member=is_member,
             is_overdue=elector.is_overdue,
             last_error=elector.watch_refusal or self._last_error or elector.last_error,
@@ -361,6 +371,7 @@ class GroupMember:
             self._check_seen(term)
             step: Step = Wait(math.inf if self._is_requesting else self._look_at)
             if not self._is_requesting and self._clock() >= self._look_at:
+                self._look_for_unfinished()
                 step = self.shares.next_step(
                     self._clock(), self._wall(), is_busy=self._work.is_busy
                 )
@@ -373,6 +384,12 @@ class GroupMember:
                 case request:
                     self._is_requesting = True
                     requests.start_soon(self._send, request)
+
+    def _look_for_unfinished(self) -> None:
+        """Mark the buckets that would not be whole if they were given up now."""
+        for lease in self._leases.values():
+            is_cut = lease.is_writing or self._work.is_unfinished(lease.bucket.number)
+            lease.bucket.is_unfinished = is_cut
 
     async def _wait(self, until: float) -> None:
         seconds = max(0.0, until - self._clock())
@@ -535,6 +552,15 @@ def _soon(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None
 
 
 def _lease_name(group: str, identity: str) -> str:
-    """Return the name of a member's Lease: the operator's, and as much of the identity as fits."""
-    shown = _NOT_IN_NAMES.sub("-", identity.lower()).strip("-.")
-    return f"{group}-{shown}"[-_MAX_NAME:].strip("-.")
+    """Return the name of a member's Lease: another one for each identity, as readable as can be.
+
+    The dot distinguishes it from the table of an operator whose name begins with this one's.
+    """
+    unique = _UNIQUE.fullmatch(identity)
+    shown = "-".join(unique.groups()) if unique else identity
+    name = f"{group}.{shown}"
+    if len(name) <= _MAX_NAME and _NAME.fullmatch(shown):
+        return name
+    digest = blake2b(identity.encode(errors="backslashreplace"), digest_size=8).hexdigest()
+    kept = _NOT_IN_NAMES.sub("-", shown.lower())[: _MAX_NAME - len(group) - len(digest) - 2]
+    return f"{group}.{kept.strip('-.')}-{digest}".replace(".-", ".")

@@ -104,4 +104,4 @@ def test_replicas_that_share_keys_have_a_policy_of_their_own() -> None:
     assert binding["spec"]["paramRef"]["name"] == "app"
     (rule,) = policy["spec"]["validations"]
     assert "pyinformer.dev/members" in policy["spec"]["variables"][0]["expression"]
-    assert '",app-" + pod' in rule["expression"]
+    assert '",app[.]" + pod' in rule["expression"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -291,3 +292,50 @@ async def test_writes_outside_a_reconcile_have_no_controller() -> None:
 def test_a_breaker_that_is_neither_on_nor_off_is_refused_by_name() -> None:
     with pytest.raises(InvalidArgumentError, match="noop_breaker"):
         options(noop_breaker="yes")
+
+
+class _Share:
+    """The gate and the guard of requests that another process may have."""
+
+    def __init__(self) -> None:
+        self.is_whole = True
+        self.kept = ""
+
+    def admits(self, request_id: tuple[str, str]) -> bool:
+        """Return whether a request may wait."""
+        return self.is_whole or request_id[0] == self.kept
+
+    def guard_of(self, request_id: tuple[str, str]) -> _Share | None:
+        """Return what guards a reconcile that may start."""
+        return self if self.admits(request_id) else None
+
+    def on_started(self) -> None:
+        """Do nothing."""
+
+    def check(self) -> None:
+        """Let every write leave."""
+
+    def on_end(self, _cut_off: object) -> Any:
+        """Never call it."""
+
+    def record_write(self, resource: str, resource_version: str) -> None:
+        """Do nothing."""
+
+    def record_refusal(self, lease: str) -> None:
+        """Do nothing."""
+
+
+async def test_a_probe_that_another_process_has_got_holds_the_others_no_longer() -> None:
+    buggy, share = Buggy(), _Share()
+    async with running(buggy, noop_breaker=True) as (controller, said):
+        controller.engine.requests.gate = share
+        storm(said, 2000)
+        await elapse(5.0)
+        assert held(controller) > 100
+        buggy.is_mended = True
+        share.is_whole, share.kept = False, "default/1999"
+        buggy.times.clear()
+        await controller.engine.forget_foreign()
+        await elapse(60.0)
+        assert held(controller) == 0
+        assert {key for _, key in buggy.times} <= {share.kept}

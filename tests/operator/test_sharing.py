@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,7 +46,7 @@ def _map(name: str, **data: str) -> dict[str, Any]:
 class _Replica:
     """One replica of an operator, on a line of its own."""
 
-    def __init__(self, world: World, identity: str, **settings: Any) -> None:
+    def __init__(self, world: World, identity: str, *, workers: int = 1, **settings: Any) -> None:
         self.identity = identity
         self.line = Line(world.cluster.connection)
         self.cluster = Cluster(
@@ -63,13 +64,18 @@ class _Replica:
         self.reconciled: list[tuple[float, str]] = []
         self.gone: list[str] = []
         self.running: list[str] = []
-        self.app.reconcile("v1", "configmaps", options=_OPTIONS)(self._reconcile)
+        register = self.app.reconcile("v1", "configmaps", options=_OPTIONS, workers=workers)
+        register(self._reconcile)
         self.run: OperatorRun = self.app.running(self.cluster)
         self.go_on: asyncio.Event | None = None
         self.marks = False
         self.marked: dict[str, str] = {}
         self.states: list[tuple[float, str, str]] = []
         self.fails = False
+        self.ignores = ""  # the key whose reconcile ignores its cancellation
+        self.stuck = asyncio.Event()
+        self.hold_up: asyncio.Event | None = None
+        self.is_held_up = False
 
     async def _reconcile(self, request: pyinformer.Request, obj: Any, cluster: Cluster) -> None:
         self.reconciled.append((now(), request.key))
@@ -85,7 +91,10 @@ class _Replica:
         if self.go_on is not None:
             self.running.append(request.key)
             try:
-                await self.go_on.wait()
+                if request.key == self.ignores:
+                    await _ignoring(self.stuck)
+                else:
+                    await self.go_on.wait()
             finally:
                 self.running.remove(request.key)
 
@@ -104,6 +113,13 @@ class _Replica:
     def keys(self, since_at: float = 0.0) -> Counter[str]:
         """Return how often it has reconciled each key."""
         return Counter(key for at, key in self.reconciled if at >= since_at)
+
+
+async def _ignoring(stuck: asyncio.Event) -> None:
+    """Wait, whatever cancels it."""
+    while not stuck.is_set():
+        with suppress(asyncio.CancelledError):
+            await stuck.wait()
 
 
 async def _change_all(world: World, names: list[str] = _NAMES) -> float:
@@ -200,20 +216,42 @@ def test_when_a_replica_crashes_the_others_have_its_keys_after_the_duration_of_i
 def test_a_bucket_moves_when_its_reconcile_has_ended(world: World) -> None:
     async def scenario() -> None:
         one, two = _Replica(world, "one"), _Replica(world, "two")
+        await _start(one, two)
         one.go_on = asyncio.Event()
-        await one.run.start()
+        await _change_all(world)
         await until(lambda: one.running)
         held = one.running[0]
-        await two.run.start()
-        await pause(10)
-        assert two.sharing.open >= 63
+        left_at = now()
+        closing = asyncio.create_task(one.run.aclose())
+        await until(lambda: two.sharing.open == 127)
+        assert now() - left_at < 3
+        await pause(3)
         assert not two.keys()[held]
         one.go_on.set()
+        await until(lambda: two.sharing.open == 128)
+        await until(lambda: two.keys()[held])
+        await closing
+        await two.run.aclose()
+
+    world.run(scenario)
+
+
+def test_a_reconcile_that_ignores_its_cancellation_holds_no_other_key_up(world: World) -> None:
+    async def scenario() -> None:
+        one, two = (
+            _Replica(world, name, count=2, drain_seconds=3.0, workers=40) for name in ("one", "two")
+        )
+        one.go_on, one.ignores = asyncio.Event(), "default/m0"
+        await one.run.start()
+        await until(lambda: len(one.running) == len(_NAMES))  # both buckets are busy
+        await two.run.start()
+        await until(lambda: one.sharing.open == two.sharing.open == 1)
+        one.go_on.set()
         one.go_on = None
-        await until(lambda: one.sharing.open + two.sharing.open == 128)
-        began_at = await _change_all(world)
-        await pause(1)
-        assert _sum([one, two], began_at) == _keys()
+        began_at = await _change_all(world, _NAMES[1:])
+        await until(lambda: set(_sum([one, two], began_at)) == set(_keys(_NAMES[1:])))
+        assert one.running == ["default/m0"]
+        one.stuck.set()
         await one.run.aclose()
         await two.run.aclose()
 
@@ -301,19 +339,17 @@ def test_the_last_replica_that_leaves_frees_the_table(world: World) -> None:
 
 def test_a_drain_that_is_called_off_loses_no_event(world: World) -> None:
     async def scenario() -> None:
-        one, two = _Replica(world, "one"), _Replica(world, "two")
+        one, two = (_Replica(world, name, count=2, workers=40) for name in ("one", "two"))
         one.go_on = asyncio.Event()
         await one.run.start()
-        await until(lambda: one.running)
-        held = one.running[0]
+        await until(lambda: len(one.running) == len(_NAMES))  # both buckets are busy
         closing = await _join_and_crash(one, two)
         began_at = await _change_all(world)
         await until(lambda: one.sharing.draining == 0)
-        assert held not in [key for at, key in one.reconciled if at >= began_at]
+        assert one.keys(began_at) == Counter()
         one.go_on.set()
         one.go_on = None
-        await until(lambda: one.sharing.open == 128)
-        await until(lambda: set(one.keys(began_at)) == set(_keys()))
+        await until(lambda: one.keys(began_at) == _keys())
         await closing
         await one.run.aclose()
 
@@ -433,6 +469,9 @@ def _call_every_minute(replica: _Replica, calls: list[tuple[float, str]]) -> Non
     @replica.app.every(60, name="clean-up")
     async def clean_up(_cluster: Cluster) -> None:
         calls.append((now(), replica.identity))
+        if replica.hold_up is not None:
+            replica.is_held_up = True
+            await replica.hold_up.wait()
 
 
 def test_a_crash_misses_no_beat(world: World) -> None:
@@ -545,6 +584,129 @@ def test_a_replica_whose_watch_shows_nothing_holds_no_keys_up(world: World) -> N
     world.run(scenario)
 
 
+def test_a_replica_that_saw_nothing_and_has_lost_its_lease_shares_again(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+
+        async def before(method: str) -> None:
+            if method == "POST":  # of its own Lease
+                two.line.hold("leases", held=True)
+
+        two.line.before = before
+        await _start(one)
+        await two.run.start()
+        await until(lambda: one.sharing.without_owner == 64)
+        await until(lambda: one.sharing.open == 128)
+        assert two.sharing.without_owner == 0  # it follows no table
+        await world.cluster.delete(*_LEASES, f"default/{two.sharing.member}")
+        two.line.before = None
+        two.line.drop()
+        await until(lambda: two.sharing.open == 64)
+        await one.run.aclose()
+        await two.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_call_of_a_timer_that_failed_or_was_cut_short_comes_again_elsewhere(
+    world: World, *, fails: bool
+) -> None:
+    async def scenario() -> None:
+        calls: list[str] = []
+        one, two = (_Replica(world, name, drain_seconds=3.0) for name in ("one", "two"))
+        for replica in (one, two):
+            _work_every_hour(replica, calls, fails=fails)
+        await one.run.start()
+        await until(lambda: calls)
+        await pause(60)
+        await two.run.start()
+        await pause(1)
+        left_at = now()
+        await one.run.aclose()
+        await until(lambda: calls[-1] == "two")
+        assert now() - left_at < 5
+        await two.run.aclose()
+
+    world.run(scenario)
+
+
+def _work_every_hour(replica: _Replica, calls: list[str], *, fails: bool) -> None:
+    @replica.app.every(3600, name="clean-up")
+    async def clean_up(_cluster: Cluster) -> None:
+        calls.append(replica.identity)
+        if replica.identity == "one":
+            if fails:
+                raise OSError("a fault of the test")
+            await pause(600)
+
+
+def test_a_beat_within_a_drain_is_not_left_out(world: World) -> None:
+    async def scenario() -> None:
+        calls: list[tuple[float, str]] = []
+        one, two = (_Replica(world, name, drain_seconds=30.0) for name in ("one", "two"))
+        for replica in (one, two):
+            _call_every_minute(replica, calls)
+        await _start(one, two)
+        await pause(65)
+        owner, other = (one, two) if calls[-1][1] == "one" else (two, one)
+        hold_up = asyncio.Event()
+        owner.hold_up = hold_up
+        await until(lambda: now() % 60 > 59)
+        await until(lambda: owner.is_held_up)  # its call at the beat does not end
+        await until(lambda: now() % 60 > 40)
+        closing = asyncio.create_task(owner.run.aclose())
+        before = len(calls)
+        await until(lambda: len(calls) > before)
+        assert calls[-1][1] == other.identity
+        assert now() % 60 < 35
+        await closing
+        await other.run.aclose()
+
+    world.run(scenario)
+
+
+def test_a_function_that_is_added_opens_no_bucket_for_others(world: World) -> None:
+    async def scenario() -> None:
+        seen: list[tuple[str, str]] = []
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        for replica in (one, two):
+            replica.app.reconcile("v1", "services", watches=[("v1", "pods", lambda _: None)])(
+                replica._reconcile
+            )
+        await _start(one, two)
+        closing = await _crash(one)
+        two.line.refused_lists = "pods"
+        await until(lambda: two.sharing.catching_up == 64)
+        _reconcile_every_minute(two, seen)
+        await two.app.wait_started("every")
+        await pause(60)
+        assert two.sharing.catching_up == 64
+        two.line.refused_lists = ""
+        await until(lambda: two.sharing.catching_up == 0)
+        assert set(_keys()) == {key for _, key in seen}
+        await closing
+        await two.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize(
+    "identities", [("Pod_A", "pod-a"), ("___", "日本"), ("a b", "a-b"), ("x" * 300, "x" * 301)]
+)
+def test_identities_that_look_alike_have_leases_of_their_own(
+    world: World, identities: tuple[str, str]
+) -> None:
+    async def scenario() -> None:
+        replicas = [_Replica(world, identity) for identity in identities]
+        await _start(*replicas)
+        assert len({one.sharing.member for one in replicas}) == 2
+        for one in replicas:
+            await one.run.aclose()
+
+    world.run(scenario)
+
+
 def test_all_keys_of_a_namespace_have_one_replica(world: World) -> None:
     async def scenario() -> None:
         for number in range(10):
@@ -624,7 +786,7 @@ def test_its_state_is_shown(world: World) -> None:
         assert one.run.health.ready()
         assert one.run.health.live()
         overview = one.run.health.overview()
-        assert "db-operator-one has 64 of 128 buckets by key of default/db-operator, among 2" in (
+        assert "db-operator.one has 64 of 128 buckets by key of default/db-operator, among 2" in (
             overview
         )
         page = two.run.health.pages()["/status"]({})

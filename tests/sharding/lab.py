@@ -304,7 +304,7 @@ class Lab:
                 self.report.writes += 1
                 key = f"{NAMESPACE}/{one.name}"
                 owner = owners[bucket_of(key, "", buckets=_BUCKETS)]
-                if owner not in {"", f"{_GROUP}-{one.text['by']}"}:
+                if owner not in {"", f"{_GROUP}.{one.text['by']}"}:
                     text = f"revision {one.revision}: {one.text} of {key}, which {owner} has"
                     self.report.violations.append(text)
         self._judge_reconciles()
@@ -316,7 +316,7 @@ class Lab:
         A replica that has started later cannot know them.
         """
         ready_at = {
-            f"{_GROUP}-{one.replica}": one.began_at
+            f"{_GROUP}.{one.replica}": one.began_at
             for one in self._reconciles()
             if one.outcome == "ready"
         }

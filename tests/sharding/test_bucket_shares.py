@@ -250,11 +250,37 @@ def test_who_joins_gets_half_after_the_work_has_ended(member: Member) -> None:
     third.record_write("pods.v1", "9")
     given = member.write(member.step(2.0, lambda number: number == 3))
     assert (given.owners, given.dirty, given.written) == (
-        (ME, ME, None, ME),
+        (ME, None, None, ME),  # another one in place of that which is still busy
         frozenset(),
         {"pods.v1": "70"},
     )
     assert third.shut == "the bucket is given up"
+    assert [bucket.admits for bucket in member.shares.held.values()] == [True, True]
+
+
+def test_a_bucket_whose_work_ignores_its_cancellation_stays_and_another_one_is_given(
+    member: Member,
+) -> None:
+    member.begin(ME, ME, ME, ME)
+    for bucket in member.shares.held.values():
+        bucket.is_open = True
+    member.join()
+    member.step(1.0, lambda _: True)
+    member.step(25.9, lambda _: True)
+    assert [bucket.admits for bucket in member.shares.held.values()] == [True, True, False, False]
+    member.step(26.0, lambda _: True)
+    assert [bucket.admits for bucket in member.shares.held.values()] == [False, False, True, True]
+    given = member.write(member.step(26.1, lambda number: number > 1))
+    assert given.owners == (None, None, ME, ME)
+
+
+def test_a_bucket_in_which_something_was_cut_short_is_dirty(member: Member) -> None:
+    member.begin(ME, ME, ME, ME)
+    for bucket in member.shares.held.values():
+        bucket.is_open = True
+    member.shares.held[3].is_unfinished = True
+    member.join()
+    assert member.write(member.step()).dirty == {3}
 
 
 def test_a_bucket_whose_writes_are_unknown_or_that_never_opened_is_dirty(member: Member) -> None:
