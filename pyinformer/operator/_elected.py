@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import Host, Startable, loop_time, run_shielded
+from pyinformer._runtime.tasks import loop_time, run_shielded
 from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFactory
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controller.conventions import EventRecorder
@@ -24,13 +24,12 @@ from pyinformer.errors import InformerError, InternalError
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.operator._barrier import caught_up, unknown
 from pyinformer.operator._builder import event_reporter
-from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS, RecentDeletions
+from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS
+from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
 from pyinformer.telemetry import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
-
-    from anyio.abc import TaskGroup
 
     from pyinformer.client.cluster import Cluster
     from pyinformer.controller import ControllerOptions
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
 # How long lists may bring nothing at a term's beginning, until functions that do not need them are
 # called: a server that starts again answers them within it.
 _LIST_SECONDS: Final = 10.0
@@ -55,7 +53,7 @@ _JOIN_AGAIN_SECONDS: Final = 10.0
 
 
 @final
-class ElectedControllers(Startable):
+class ElectedControllers(Replica):
     """Keeps the caches of an operator in step, and runs its controllers while it leads.
 
     Args:
@@ -75,26 +73,17 @@ class ElectedControllers(Startable):
         metrics: Metrics,
         ends_process: bool,
     ) -> None:
-        self.controllers: tuple[Controller[None], ...] = ()
-        """Those of the current term; empty for a standby."""
-        self._builder = builder
-        self._factories: tuple[SharedInformerFactory, ...] = (builder.factory,)
-        self._deletions = RecentDeletions()
+        self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
         self._term: Term | None = None
         self._joined: set[str] = set()
         """The names of the current term's controllers."""
-        self._waiting: dict[str, str] = {}
-        """Those that do not run yet, and why."""
         self._is_forced = False
-        options = [one.options for one in builder.reconcilers]
-        options += [one.options for one in builder.timers]
-        self._sync_timeout_seconds = max(one.sync_timeout_seconds for one in options)
-        durations = _durations_of(election, options)
+        durations = _durations_of(election, options_of(builder))
         name = election.name or ""
         self._recorder = EventRecorder(cluster, event_reporter(name))
         is_asked = election.ends_process
-        self.elector: LeaderElector = LeaderElector(
+        self._elector = LeaderElector(
             cluster,
             name,
             namespace=election.namespace or cluster.config.namespace,
@@ -104,23 +93,23 @@ class ElectedControllers(Startable):
             recorder=self._recorder,
             metrics=metrics,
         )
-        """The elector."""
-        self._ended = anyio.Event()
-        self._failure: InformerError | None = None
-        self._title = f"the leader election of {name}"
-        self._host = Host(
-            self._title,
-            self._main,
+        super().__init__(
+            f"the leader election of {name}",
+            builder,
             grace_seconds=durations.end_timeout_seconds
             + durations.renew_deadline_seconds
-            + _CLOSE_SECONDS,
+            + CLOSE_SECONDS,
         )
 
     @property
-    def not_ready(self) -> list[str]:
-        """The caches that have not synced; a standby with full caches is ready."""
-        found = self._builder.factory.status().informers
-        return [f"not synced: {one}" for one in found if not one.has_synced]
+    def controllers(self) -> tuple[Controller[None], ...]:
+        """Those of the current term; empty for a standby."""
+        return self._controllers
+
+    @property
+    def elector(self) -> LeaderElector:
+        """The elector."""
+        return self._elector
 
     @property
     def is_running(self) -> bool:
@@ -166,9 +155,6 @@ class ElectedControllers(Startable):
         self._builder.include((*self._builder.reconcilers, reconciler), informers)
         self._follow_deletions(reconciler)
         self._join_soon()
-
-    def _follow_deletions(self, each: Reconciler) -> None:
-        self._deletions.follow(each.name, self._builder.sources_of_deletions(each))
 
     def _enqueue_deletions(self, controllers: Iterable[Controller[None]], term: Term) -> None:
         """Enqueue what was deleted while no leader was there, or just before."""
@@ -231,7 +217,7 @@ class ElectedControllers(Startable):
             raise error
 
     def _add_to_term(self, controller: Controller[None], term: Term) -> None:
-        self.controllers = (*self.controllers, controller)
+        self._controllers = (*self._controllers, controller)
         if self._waiting.pop(controller.name, None) is not None:
             _log.info("%s: %s reconciles now", self._title, controller.name)
         self._enqueue_deletions((controller,), term)
@@ -245,57 +231,20 @@ class ElectedControllers(Startable):
         Cancellation:
             aclose() stops what was started.
         """
-        factory = self._builder.factory
-        self._deletions.hold()
-        for each in self._builder.reconcilers:
-            self._follow_deletions(each)
-        await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
-        self._deletions.release()
+        await self._fill_caches()
         await self._recorder.start()
         await self._host.start()
 
-    async def wait_ended(self) -> None:
-        """Wait until the elector has ended.
+    async def _compete(self) -> None:
+        await self._elector.run(self.lead)
+
+    async def _close(self) -> None:
+        """Write the last Events of the election.
 
         Cancellation:
-            Safe.
+            It is shielded.
         """
-        await self._ended.wait()
-
-    async def aclose(self) -> None:
-        """Stop in order: controllers, the release of the Lease, caches. A second call only waits.
-
-        Raises:
-            InformerError: why it had ended; raised by the first call only.
-
-        Cancellation:
-            Takes effect when everything has ended, which the options bound.
-        """
-        try:
-            await self._host.aclose()
-        finally:
-            self._deletions.close()
-            try:
-                await run_shielded("the last Events of an election", self._recorder.aclose())
-            finally:
-                for factory in self._factories:
-                    await factory.aclose()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    async def _main(self, _group: TaskGroup, ready: Callable[[], None]) -> None:
-        ready()
-        try:
-            await self.elector.run(self.lead)
-        except InternalError:
-            raise
-        except InformerError as error:  # it names the cure, and is not a crash
-            self._failure = error
-            _log.error("%s has ended: %s", self._title, error)
-        finally:
-            self._ended.set()
+        await self._recorder.aclose()
 
     async def lead(self, term: Term) -> None:
         """Run new controllers until the term ends.
@@ -330,18 +279,18 @@ class ElectedControllers(Startable):
         group = ControllerGroup(*controllers)
         take_back = term.on_end(group.lifecycle.skip_drain_nowait)
         try:
-            self._term, self._group, self.controllers = term, group, controllers
+            self._term, self._group, self._controllers = term, group, controllers
             await group.start()
             self._enqueue_deletions(controllers, term)
             self._join_soon()
             await group.wait_ended()
         finally:
             try:
-                await run_shielded("the close of a leader's controllers", self._close(group))
+                await run_shielded("the close of a leader's controllers", self._end(group))
             finally:
                 take_back()
 
-    async def _close(self, group: ControllerGroup) -> None:
+    async def _end(self, group: ControllerGroup) -> None:
         try:
             await group.aclose()
         finally:
@@ -350,7 +299,7 @@ class ElectedControllers(Startable):
                 if self._is_forced:
                     self.elector.abort()
                 await anyio.sleep(_LOOK_SECONDS)
-            self._term, self._group, self.controllers = None, None, ()
+            self._term, self._group, self._controllers = None, None, ()
 
     def _held_by(self, unlisted: Mapping[SharedInformer[Any], InformerError]) -> dict[str, str]:
         """Return the functions that have to wait, and why; log it."""
@@ -388,16 +337,11 @@ class ElectedControllers(Startable):
     def status(self) -> ControllerGroupStatus:
         """Return the state of the current controllers; from any thread."""
         group = self._group
-        waiting = tuple(f"{name}: {reason}" for name, reason in self._waiting.copy().items())
         if group is not None:
-            return replace(group.status(), waiting=waiting)
-        failure = self._failure
-        return ControllerGroupStatus(
-            controllers=(),
-            watchdog=Watchdog().statistics(),
-            abandoned=(),
-            waiting=waiting,
-            failure="" if failure is None else f"{self._title} has ended: {failure}",
+            return self._with_failure(group.status())
+        watchdog = Watchdog().statistics()
+        return self._with_failure(
+            ControllerGroupStatus(controllers=(), watchdog=watchdog, abandoned=())
         )
 
 
@@ -409,5 +353,5 @@ def _durations_of(
     chosen = election.options
     return replace(
         chosen,
-        end_timeout_seconds=max(chosen.end_timeout_seconds, end_seconds + _CLOSE_SECONDS),
+        end_timeout_seconds=max(chosen.end_timeout_seconds, end_seconds + CLOSE_SECONDS),
     )

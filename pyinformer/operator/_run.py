@@ -43,6 +43,7 @@ from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._rbac import Rights
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._registrations_while_running import Additions, hint_of
+from pyinformer.operator._replica import Replica
 from pyinformer.operator._resource_scopes import (
     FAILURES_OF_DISCOVERY,
     discover,
@@ -162,7 +163,7 @@ class OperatorRun(Closable):
         self._leader_election = leader_election
         self._sharding = sharding
         self._is_program = is_program
-        self._replica: ElectedControllers | SharedControllers | None = None
+        self._replica: Replica | None = None
         self._hints: list[str] = []
         self._unknown_scopes: dict[GroupVersionResource, str] = {}
         self._report: asyncio.TimerHandle | None = None
@@ -369,7 +370,7 @@ class OperatorRun(Closable):
         self.health.add(self._group)
         return self._group
 
-    async def _assemble_replica(self) -> ElectedControllers | SharedControllers:
+    async def _assemble_replica(self) -> Replica:
         """Build the informers, the controllers, and what competes for the Leases."""
         builder = await self._prepare()
         if self._sharding is not None:
@@ -478,7 +479,9 @@ class OperatorRun(Closable):
     def _started_nowait(self) -> None:
         """Log the start at the level of the earlier warnings, if there were any."""
         replica = self._replica
-        host = replica.group if isinstance(replica, SharedControllers) else replica or self._group
+        elected = replica if isinstance(replica, ElectedControllers) else None
+        shared = replica.group if isinstance(replica, SharedControllers) else None
+        host = elected or shared or self._group
         if host is not None:
             self._additions.start(host)
         if self._report is not None:

@@ -8,25 +8,21 @@ exists or was deleted lately is enqueued. When it leaves, its requests are forgo
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import Host, Startable, loop_time, run_shielded
+from pyinformer._runtime.tasks import loop_time
 from pyinformer.controller import ControllerGroup
-from pyinformer.errors import InformerError, InternalError
 from pyinformer.leaderelection import WrittenVersions, later_written, system_clocks
 from pyinformer.operator._barrier import CaughtUp, caught_up, unknown
-from pyinformer.operator._recent_deletions import RecentDeletions
+from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
 from pyinformer.sharding import GroupMember, bucket_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-
-    from anyio.abc import TaskGroup
 
     from pyinformer.cache.informer import SharedInformer
     from pyinformer.client.cluster import Cluster
@@ -41,7 +37,6 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
 _LIST_SECONDS: Final = 10.0  # how long lists may bring nothing, until other functions are called
 _OPEN_AGAIN_SECONDS: Final = 10.0
 _DELETED_SECONDS: Final = 3600.0  # so long a deletion is remembered for a bucket that is elsewhere
@@ -101,7 +96,7 @@ class BucketGate:
 
 
 @final
-class SharedControllers(Startable):
+class SharedControllers(Replica):
     """Runs the controllers of an operator, each for the keys that are this replica's.
 
     Args:
@@ -127,38 +122,29 @@ class SharedControllers(Startable):
         self._number_of: Callable[[RequestId], int] = lru_cache(_REMEMBERED)(number_of)
         # So long before a bucket is taken over, the owner before may have ceased to call timers.
         self._gap_seconds = buckets.drain_seconds + buckets.options.lease_duration_seconds
-        self._builder = builder
         self._gates: tuple[BucketGate, ...] = ()
         builder.share(self._gate, system_clocks(cluster)[1])
         self.group: ControllerGroup = ControllerGroup(*builder.controllers())
         """The controllers."""
-        options = [one.options for one in builder.reconcilers]
-        options += [one.options for one in builder.timers]
-        self._sync_timeout_seconds = max(one.sync_timeout_seconds for one in options)
-        grace_seconds = max(one.grace_seconds for one in options)
+        grace_seconds = max(one.grace_seconds for one in options_of(builder))
         self.member: GroupMember = GroupMember(
             cluster,
             group,
             buckets=buckets,
             work=self,
-            grace_seconds=grace_seconds + _CLOSE_SECONDS,
+            grace_seconds=grace_seconds + CLOSE_SECONDS,
             metrics=metrics,
             ends_process=ends_process,
         )
         """This replica among those that share."""
-        self._deletions = RecentDeletions()
         self._leases: dict[int, BucketLease] = {}
-        self._waiting: dict[str, str] = {}
         self._is_sweeping = False
         self._cut_short: set[int] = set()  # buckets with a timer whose call was cancelled
         self._is_started = False
-        self._ended = anyio.Event()
-        self._failure: InformerError | None = None
-        self._title = f"the sharing of {group}"
-        self._host = Host(
-            self._title,
-            self._main,
-            grace_seconds=self.member.end_timeout_seconds + _CLOSE_SECONDS,
+        super().__init__(
+            f"the sharing of {group}",
+            builder,
+            grace_seconds=self.member.end_timeout_seconds + CLOSE_SECONDS,
         )
 
     @property
@@ -171,14 +157,8 @@ class SharedControllers(Startable):
         """Competes for the Lease of this replica alone."""
         return self.member.elector
 
-    @property
-    def not_ready(self) -> list[str]:
-        """The caches that have not synced; a replica without buckets is ready."""
-        found = self._builder.factory.status().informers
-        return [f"not synced: {one}" for one in found if not one.has_synced]
-
     async def start(self) -> None:
-        """Start the caches, wait until they have synced, and begin to share.
+        """Start the caches and the controllers, and begin to share when the caches have synced.
 
         Raises:
             CacheSyncTimeoutError: a cache did not sync in time.
@@ -186,58 +166,22 @@ class SharedControllers(Startable):
         Cancellation:
             aclose() stops what was started.
         """
-        factory = self._builder.factory
-        self._deletions.hold()
-        for each in self._builder.reconcilers:
-            self._follow_deletions(each)
-        await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
-        self._deletions.release()
+        await self._fill_caches()
         await self.group.start()
         self._is_started = True
         await self._host.start()
         self._host.start_soon(self._follow_group)
 
-    async def wait_ended(self) -> None:
-        """Wait until it has ended, or a controller has crashed.
+    async def _compete(self) -> None:
+        await self.member.run()
+
+    async def _close(self) -> None:
+        """Close the controllers.
 
         Cancellation:
-            Safe.
+            It is shielded.
         """
-        await self._ended.wait()
-
-    async def aclose(self) -> None:
-        """Stop in order: give all buckets up, controllers, caches. A second call only waits.
-
-        Raises:
-            InformerError: why it had ended; raised by the first call only.
-
-        Cancellation:
-            Takes effect when everything has ended, which the options bound.
-        """
-        try:
-            await self._host.aclose()
-        finally:
-            self._deletions.close()
-            try:
-                await run_shielded("the close of shared controllers", self.group.aclose())
-            finally:
-                await self._builder.factory.aclose()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    async def _main(self, _group: TaskGroup, ready: Callable[[], None]) -> None:
-        ready()
-        try:
-            await self.member.run()
-        except InternalError:
-            raise
-        except InformerError as error:  # it names the cure, and is not a crash
-            self._failure = error
-            _log.error("%s has ended: %s", self._title, error)
-        finally:
-            self._ended.set()
+        await self.group.aclose()
 
     async def _follow_group(self) -> None:
         await self.group.wait_ended()
@@ -254,12 +198,7 @@ class SharedControllers(Startable):
 
     def status(self) -> ControllerGroupStatus:
         """Return the state of the controllers; from any thread."""
-        failure = self._failure
-        return replace(
-            self.group.status(),
-            waiting=tuple(f"{name}: {why}" for name, why in self._waiting.copy().items()),
-            failure="" if failure is None else f"{self._title} has ended: {failure}",
-        )
+        return self._with_failure(self.group.status())
 
     def _gate(self, controller: Controller[None], each: Reconciler | None) -> BucketGate:
         return BucketGate(controller, each, self._number_of, self._started)
@@ -275,9 +214,6 @@ class SharedControllers(Startable):
             self._follow_deletions(gate.each)
         leases = list(self._leases.values())
         await self._open(leases, (gate,), unknown)
-
-    def _follow_deletions(self, each: Reconciler) -> None:
-        self._deletions.follow(each.name, self._builder.sources_of_deletions(each))
 
     def begin(self, leases: Sequence[BucketLease]) -> None:
         """Begin with buckets: open each when the caches hold what earlier owners wrote."""
