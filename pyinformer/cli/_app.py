@@ -652,7 +652,7 @@ def fence(
         typer.Option("--sharing", help="Replicas share keys: all that own a bucket may write."),
     ] = False,
 ) -> None:
-    """Print an admission policy that lets only the leader's pod write, for `kubectl apply -f -`.
+    """Print an admission policy that lets only the leader's pod write, or those that own buckets.
 
     The server then refuses the account's writes and deletions from all pods but the one that holds
     the Lease, or with --sharing from those that own no bucket. Leases and Events are excepted.

@@ -31,6 +31,7 @@ class Announcements:
         identity: the name of this replica.
         on_new_leader: called with the identity of each new holder.
         recorder: where Kubernetes Events are recorded.
+        is_member: the Lease is that of one replica of several that share.
     """
 
     def __init__(
@@ -41,12 +42,14 @@ class Announcements:
         identity: str,
         on_new_leader: Callable[[str], None] | None,
         recorder: EventRecorder | None,
+        is_member: bool = False,
     ) -> None:
         self._lease = f"{namespace}/{name}"
         self._name, self._namespace = name, namespace
         self._identity = identity
         self._on_new_leader = on_new_leader
         self._recorder = recorder
+        self._is_member = is_member
         self._holder = ""
 
     def on_started_leading(self, uid: str) -> None:
@@ -55,7 +58,8 @@ class Announcements:
         Args:
             uid: of the Lease.
         """
-        _log.info("%s leads: it holds the Lease %s", self._identity, self._lease)
+        what = "shares" if self._is_member else "leads"
+        _log.info("%s %s: it holds the Lease %s", self._identity, what, self._lease)
         self._record("became leader", "BecomeLeader", uid)
 
     def on_last_number(self) -> None:
@@ -70,15 +74,24 @@ class Announcements:
     def on_forbidden(self, reason: str) -> None:
         """Announce that this replica has not had the right to the Lease for a whole term."""
         _log.error(
-            "%s cannot lead, and waits as a standby until the server allows it to read and write"
-            " the Lease %s: %s",
+            "%s cannot %s, and waits until the server allows it to read and write the Lease %s: %s",
             self._identity,
+            "share" if self._is_member else "lead",
             self._lease,
             reason,
         )
 
     def on_watch_refused(self, error: InformerError) -> None:
         """Announce that the right to watch the Lease is missing."""
+        if self._is_member:
+            _log.error(
+                "%s cannot share without the right to watch Leases in namespace %s: %s; grant what"
+                " `pyinformer rbac` prints",
+                self._identity,
+                self._namespace,
+                error,
+            )
+            return
         _log.warning(
             "the Lease %s may not be watched, so it is read every few seconds: %s; grant the verbs"
             " list and watch on leases.coordination.k8s.io %r in namespace %s"
@@ -95,7 +108,8 @@ class Announcements:
 
     def on_lost_term(self, reason: str) -> None:
         """Announce that a term of this replica is over; its work may still be ending."""
-        _log.warning("%s no longer leads: %s (Lease %s)", self._identity, reason, self._lease)
+        what = "shares" if self._is_member else "leads"
+        _log.warning("%s no longer %s: %s (Lease %s)", self._identity, what, reason, self._lease)
 
     def on_stopped_leading(self, uid: str) -> None:
         """Announce that the work of a term has ended.
@@ -110,7 +124,8 @@ class Announcements:
         if not holder or holder == self._holder:
             return
         self._holder = holder
-        if holder != self._identity:  # that this replica leads is logged when its term begins
+        # That this replica leads is logged when its term begins.
+        if holder != self._identity and not self._is_member:
             _log.info("the Lease %s: the leader is %s", self._lease, holder)
         if self._on_new_leader is None:
             return

@@ -81,6 +81,7 @@ _log = get_logger(__name__)
 _VERBS: Final = (
     "get, create and update on leases.coordination.k8s.io (list and watch spare requests)"
 )
+_GROUP_VERBS: Final = "create, get, list, update and watch on leases.coordination.k8s.io"
 _MAX_HOLDER_CHARACTERS: Final = 253  # of a name; any client may write more
 _TERMINATING: Final = "NamespaceTerminating"  # the cause of a 403 that no right cures
 _EXPIRY_SECONDS: Final = 0.1  # how late the end of a term may be noticed after a suspend
@@ -214,6 +215,7 @@ class LeaderElector:
             identity=identity,
             on_new_leader=on_new_leader,
             recorder=recorder,
+            is_member=group is not None,
         )
         self._metrics = fenced(cluster.metrics if metrics is None else metrics)
         self._labels = {"name": qualified(name, cluster.name)}
@@ -660,7 +662,9 @@ class _Run:
         self.election.on_failure(now, retry_after_seconds=_requested_seconds(error))
         is_forbidden = isinstance(error, ForbiddenError) and _TERMINATING not in error.causes
         if isinstance(error, ForbiddenError) and is_forbidden:
-            error = error.with_hint(f"leader election needs {_VERBS}")
+            what = "leader election needs" if self._group is None else "replicas that share need"
+            verbs = _VERBS if self._group is None else _GROUP_VERBS
+            error = error.with_hint(f"{what} {verbs}")
         text = str(error) if isinstance(error, InformerError) else error_text(error)
         self._record_error(text)
         if not is_forbidden:

@@ -307,10 +307,11 @@ class Operator:
             async def delete_old_backups(cluster):
                 ...
 
-        It is first called when all caches have synced, and with leader election by the leader
-        alone. Two calls never run at once: a beat that passes during a call is skipped. An error is
-        logged, counted and retried with backoff, at the next beat at the latest; `TerminalError` is
-        not retried before. A plain function is called in a thread, with a `BlockingCluster`.
+        It is first called when all caches have synced, with leader election by the leader alone,
+        and with sharding by one replica, at multiples of the period in Unix time. Two calls never
+        run at once: a beat that passes during a call is skipped. An error is logged, counted and
+        retried with backoff, at the next beat at the latest; `TerminalError` is not retried before.
+        A plain function is called in a thread, with a `BlockingCluster`.
 
         Args:
             period_seconds: from beat to beat; the first call is the first beat.

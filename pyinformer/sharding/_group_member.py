@@ -8,6 +8,7 @@ its own.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 import re
@@ -175,7 +176,7 @@ class GroupMember:
         self._leases: dict[int, BucketLease] = {}
         self._draining: set[int] = set()
         self._wake = anyio.Event()
-        self._is_requesting = self._is_aborted = False
+        self._is_requesting = self._is_aborted = self._has_lost = False
         self._last_error = ""
         self._without_owner = 0
         self._without_owner_since = 0.0
@@ -440,12 +441,19 @@ class GroupMember:
         has = f"has {len(self._leases)} of {self._buckets.count}"
         if ended:
             reason = ended[0].bucket.shut
-            log = _log.info if reason == _ORDERLY else _log.warning
-            log("%s: %d buckets end here: %s; it %s", self.name, len(ended), reason, has)
+            if reason == _ORDERLY:
+                _log.info("%s has given %d buckets up; it %s", self.name, len(ended), has)
+            else:
+                _log.warning(
+                    "%s has lost %d buckets: %s; it %s", self.name, len(ended), reason, has
+                )
+                self._has_lost = True
         if begun:
             dirty = sum(one.bucket.is_dirty for one in begun)
-            what = f" (what was written for {dirty} of them is unknown)" if dirty else ""
-            _log.info("%s: %d buckets begin here%s; it %s", self.name, len(begun), what, has)
+            what = f", {dirty} of them when its caches were compared with lists" if dirty else ""
+            level = logging.WARNING if self._has_lost else logging.INFO  # the end of that
+            _log.log(level, "%s takes %d buckets%s; it %s", self.name, len(begun), what, has)
+            self._has_lost = False
 
     def _look_for_owners(self, now: float) -> None:
         """Count the buckets that no living member has."""

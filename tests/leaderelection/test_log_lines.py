@@ -76,7 +76,7 @@ def test_a_missing_right_to_the_lease_is_a_warning_and_an_error(
         await pause(3600)
         first, later = lines(caplog)
         assert first.startswith("could not read or write the Lease default/db-operator, retrying: ")
-        assert later.startswith("one cannot lead, and waits as a standby until the server allows")
+        assert later.startswith("one cannot lead, and waits until the server allows")
         assert "get, create and update on leases" in first
         assert "get, create and update on leases" in later
         one.line.is_forbidden = False
