@@ -84,6 +84,7 @@ _VERBS: Final = (
 _GROUP_VERBS: Final = "create, get, list, update and watch on leases.coordination.k8s.io"
 _MAX_HOLDER_CHARACTERS: Final = 253  # of a name; any client may write more
 _TERMINATING: Final = "NamespaceTerminating"  # the cause of a 403 that no right cures
+_LOOK_SECONDS: Final = 1.0  # at a group in which this replica may not share yet
 _EXPIRY_SECONDS: Final = 0.1  # how late the end of a term may be noticed after a suspend
 
 
@@ -554,8 +555,9 @@ class _Run:
 
     def _follow_candidacy(self) -> None:
         """Compete while no work runs; in a group only if the watch shows the others."""
-        can_see = self._group is None or not (self.election.is_polling or self._is_blind)
-        self.election.is_candidate = self._work is None and not self._is_stopping and can_see
+        group, is_blind = self._group, self.election.is_polling or self._is_blind
+        may_compete = group is None or (not is_blind and group.follower.may_compete)
+        self.election.is_candidate = self._work is None and not self._is_stopping and may_compete
 
     def _follow_refusal(self, reflector: Reflector) -> None:
         """Announce once that the right to watch is missing, and once that it is there again."""
@@ -613,6 +615,9 @@ class _Run:
                     requests.start_soon(self._send, request)
 
     async def _wait(self, until: float) -> None:
+        if self._group is not None and self._work is None:  # no event says that it may compete
+            self._follow_candidacy()
+            until = min(until, self._clock() + _LOOK_SECONDS)
         give_up_at = math.inf if self._work is None else self._work.give_up_at
         seconds = max(0.0, min(until, give_up_at) - self._clock())
         with anyio.move_on_after(seconds):

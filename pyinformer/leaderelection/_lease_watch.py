@@ -22,6 +22,15 @@ class LeaseFollower(Protocol):
         ...
 
 
+class GroupFollower(LeaseFollower, Protocol):
+    """Also decides whether its elector competes."""
+
+    @property
+    def may_compete(self) -> bool:
+        """Whether the elector may take its Lease."""
+        ...
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class LeaseGroup:
@@ -30,7 +39,7 @@ class LeaseGroup:
     label: str
     name: str
     """The value of the label."""
-    follower: LeaseFollower
+    follower: GroupFollower
     """Is called with what the watch shows of each, before the elector is."""
 
 

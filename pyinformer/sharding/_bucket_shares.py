@@ -170,6 +170,8 @@ class BucketShares:
         """The Lease of the operator as it was seen last; None if there is none."""
         self.table: Table | None = None
         """The table in it; None if it is free, or a leader's."""
+        self.refusal: InvalidArgumentError | None = None
+        """Why the table in it cannot be used: it is another one than this process was given."""
         self._group, self._namespace, self._member = group, namespace, member
         self._buckets, self._by = buckets, by
         self._members = members
@@ -181,7 +183,6 @@ class BucketShares:
         self._knows_members = False  # all that may own a bucket by a table that is gone
         self._lease_seen_at = -math.inf
         self._free_at = -math.inf  # when the term of a leader that did not release is over
-        self._refusal: InvalidArgumentError | None = None
         # Given up by a write without an answer: it may still arrive, so they stay shut.
         self._offered: set[int] = set()
         # Shut in this life, and not known to be another's: what was written for them counts.
@@ -252,7 +253,7 @@ class BucketShares:
             if self.lease is None or self.lease.uid != uid:
                 return
         self._note_leader(self.lease, now)
-        self.lease = self.table = self._refusal = None
+        self.lease = self.table = self.refusal = None
         self._knows_members = False
         self._shut(list(self.held), "the table was deleted")
 
@@ -333,8 +334,8 @@ class BucketShares:
         me = self._me
         if me is None:
             return Finished() if self._is_leaving else Wait(math.inf)
-        if self._refusal is not None and not self._must_read:
-            raise self._refusal
+        if self.refusal is not None and not self._must_read and self._members.living(now) - {me}:
+            raise self.refusal  # otherwise no member is left that keeps that table
         if now < self._retry_at:
             return Wait(self._retry_at)
         if self._must_read:
@@ -507,11 +508,11 @@ class BucketShares:
         if lease.holder != TABLE_HOLDER and not lease.was_released:
             self._note_leader(self.lease, now)
         self.lease, self._lease_seen_at = lease, now
-        self.table = self._refusal = None
+        self.table = self.refusal = None
         try:
             self.table = table = read_table(lease, buckets=self._buckets, by=self._by)
         except InvalidArgumentError as error:
-            self._refusal = error
+            self.refusal = error
             self._shut(list(self.held), "the table is another one")
             raise
         if table is None:

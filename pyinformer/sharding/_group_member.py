@@ -259,12 +259,21 @@ class GroupMember:
         yield Sample("sharing_lives_total", labels, self.elector.status().terms)
         yield Sample("sharing_moves_total", labels, self._moves)
 
+    @property
+    def may_compete(self) -> bool:
+        """Whether the table is one of this process's kind, or no member is left that keeps it."""
+        return self.shares.refusal is None or not self._members.living(self._clock())
+
     def on_watched(self, lease: LeaseRecord) -> None:
         """Take a version of a Lease of the group."""
         now = self._clock()
         if lease.name == self._group:
-            with suppress(InvalidArgumentError):  # next_step raises it
+            try:
                 self.shares.on_table(lease, now)
+            except InvalidArgumentError as error:  # next_step raises it in a life
+                if str(error) != self._last_error and self._term is None:
+                    _log.error("%s waits to share: %s", self.name, error)
+                    self._last_error = str(error)
             if now >= self._look_at:
                 self._look_at = now + self._rng.uniform(0.0, _SPREAD_SECONDS)
         else:

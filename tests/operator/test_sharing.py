@@ -861,18 +861,27 @@ async def _nothing(_request: pyinformer.Request, _obj: Any, _cluster: Cluster) -
 
 
 @pytest.mark.parametrize(("field", "value"), [("count", 16), ("by", "namespace")])
-def test_a_replica_that_shares_in_another_way_ends_and_says_why(
-    world: World, field: str, value: Any
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_replica_that_shares_in_another_way_waits_for_the_end_of_the_others(
+    world: World, caplog: pytest.LogCaptureFixture, field: str, value: Any, *, is_clean: bool
 ) -> None:
     async def scenario() -> None:
         one, two = _Replica(world, "one"), _Replica(world, "two", **{field: value})
         await _start(one)
         await two.run.start()
-        await pause(10)
-        with pytest.raises(InvalidArgumentError, match=r"128 buckets by key.* the last one that"):
-            await two.run.aclose()
+        await pause(60)
         assert one.sharing.open == 128
-        await one.run.aclose()
+        assert one.figure("sharing_moves_total") == 128  # it was not disturbed
+        assert "128 buckets by key" in two.sharing.last_error
+        assert "the last one that leaves frees the table" in caplog.text
+        ended_at = now()
+        closing = asyncio.create_task(one.run.aclose()) if is_clean else await _crash(one)
+        await until(lambda: two.sharing.open == two.sharing.buckets)
+        assert now() - ended_at < (3 if is_clean else 20)
+        await until(lambda: set(two.keys()) == set(_keys()))
+        assert two.sharing.last_error == ""
+        await closing
+        await two.run.aclose()
 
     world.run(scenario)
 

@@ -163,8 +163,11 @@ def test_a_table_whose_annotation_was_removed_is_made_again(member: Member) -> N
     assert isinstance(member.step(1.0), ReadMembers)
 
 
-def test_a_table_of_others_shuts_all_and_is_not_written_over(member: Member) -> None:
+def test_a_table_of_others_shuts_all_and_is_not_written_over_while_they_live(
+    member: Member,
+) -> None:
     member.begin(ME, ME, ME, ME)
+    member.members.on_watched("db-b", lease("db-b", uid="u2", seconds=15), 0.0)
     table = Table(by="key", owners=(OTHER,) * 8, dirty=frozenset())
     body = with_table(lease("db"), table, group="db", at=0.0)
     with pytest.raises(InvalidArgumentError, match="8 buckets"):
@@ -174,6 +177,11 @@ def test_a_table_of_others_shuts_all_and_is_not_written_over(member: Member) -> 
             member.step(1.0)
 
     assert not member.shares.held
+    assert isinstance(member.step(15.0), ReadMembers)
+    member.shares.on_members()
+    made = member.write(member.step(15.0))
+    assert made.owners == (None,) * 4
+    assert OTHER not in made.awaited
 
 
 def test_a_deleted_table_does_not_come_back_by_a_late_answer(member: Member) -> None:
