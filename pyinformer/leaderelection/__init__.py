@@ -20,6 +20,7 @@ from pyinformer.leaderelection._lease import with_labels as with_labels
 from pyinformer.leaderelection._lease_requests import LeaseRequests as LeaseRequests
 from pyinformer.leaderelection._lease_watch import LeaseFollower as LeaseFollower
 from pyinformer.leaderelection._lease_watch import LeaseGroup as LeaseGroup
+from pyinformer.leaderelection._options import UUID as UUID
 from pyinformer.leaderelection._options import LeaderElection, LeaderElectionOptions
 from pyinformer.leaderelection._options import check_identity as check_identity
 from pyinformer.leaderelection._options import check_lease_name as check_lease_name

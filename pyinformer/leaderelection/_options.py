@@ -24,6 +24,8 @@ _MAX_NAME: Final = 253
 _POD_NAME: Final = "POD_NAME"  # the usual variable for the pod's name from the downward API
 _JITTER_FACTOR: Final = 1.2  # as client-go; one retry must fit before the deadline
 _END_SECONDS: Final = 2.0  # one to end the work, and one before another replica may lead
+UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+"""The end of a unique identity, as a regular expression of Python and of RE2."""
 _WHOLE: Final = ("lease_duration_seconds", "renew_deadline_seconds", "retry_period_seconds")
 
 

@@ -222,18 +222,8 @@ class ElectedControllers(Replica):
             _log.info("%s: %s reconciles now", self._title, controller.name)
         self._enqueue_deletions((controller,), term)
 
-    async def start(self) -> None:
-        """Start the caches, wait until they have synced, and begin to compete for the Lease.
-
-        Raises:
-            CacheSyncTimeoutError: a cache did not sync in time.
-
-        Cancellation:
-            aclose() stops what was started.
-        """
-        await self._fill_caches()
+    async def _prepare(self) -> None:
         await self._recorder.start()
-        await self._host.start()
 
     async def _compete(self) -> None:
         await self._elector.run(self.lead)

@@ -64,6 +64,14 @@ class Replica(Startable):
         """Competes for the Lease of the operator, or for that of this replica alone."""
 
     @abstractmethod
+    async def _prepare(self) -> None:
+        """Start what has to run before it competes; the caches have synced.
+
+        Cancellation:
+            `_close` stops what was started.
+        """
+
+    @abstractmethod
     async def _compete(self) -> None:
         """Compete until cancelled.
 
@@ -106,10 +114,6 @@ class Replica(Startable):
         Cancellation:
             aclose() stops what was started.
         """
-        await self._fill_caches()
-        await self._host.start()
-
-    async def _fill_caches(self) -> None:
         factory = self._builder.factory
         self._deletions.hold()
         for each in self._builder.reconcilers:
@@ -118,6 +122,8 @@ class Replica(Startable):
         timeout_seconds = max(one.sync_timeout_seconds for one in options_of(self._builder))
         await factory.wait_for_cache_sync(timeout_seconds=timeout_seconds)
         self._deletions.release()
+        await self._prepare()
+        await self._host.start()
 
     def _follow_deletions(self, each: Reconciler) -> None:
         self._deletions.follow(each.name, self._builder.sources_of_deletions(each))

@@ -69,8 +69,7 @@ class BucketGate:
 
     def admits(self, request_id: RequestId) -> bool:
         """Return whether a request may wait in the queue; from any thread."""
-        lease = self._leases.get(self._number_of(request_id))
-        return lease is not None and not lease.bucket.is_leaving
+        return self.guard_of(request_id) is not None
 
     def guard_of(self, request_id: RequestId) -> BucketLease | None:
         """Return what guards the writes of a reconcile that starts now; None if it may not."""
@@ -157,22 +156,12 @@ class SharedControllers(Replica):
         """Competes for the Lease of this replica alone."""
         return self.member.elector
 
-    async def start(self) -> None:
-        """Start the caches and the controllers, and begin to share when the caches have synced.
-
-        Raises:
-            CacheSyncTimeoutError: a cache did not sync in time.
-
-        Cancellation:
-            aclose() stops what was started.
-        """
-        await self._fill_caches()
+    async def _prepare(self) -> None:
         await self.group.start()
         self._is_started = True
-        await self._host.start()
-        self._host.start_soon(self._follow_group)
 
     async def _compete(self) -> None:
+        self._host.start_soon(self._follow_group)
         await self.member.run()
 
     async def _close(self) -> None:

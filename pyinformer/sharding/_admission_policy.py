@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyinformer.leaderelection import LeasePolicy
+from pyinformer.leaderelection import UUID, LeasePolicy
 from pyinformer.sharding._table import MEMBERS_ANNOTATION
 
-_UUID: Final = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # at the end of an identity
 _OWNERS_ALONE: Final = LeasePolicy(
     suffix="owners-only",
     named=(
@@ -15,7 +14,7 @@ _OWNERS_ALONE: Final = LeasePolicy(
         f' ? params.metadata.annotations["{MEMBERS_ANNOTATION}"] : ""'
     ),
     is_named=(
-        f'variables.named.matches(",{{lease_name}}[.]" + pod.replace(".", "[.]") + "-{_UUID},")'
+        f'variables.named.matches(",{{lease_name}}[.]" + pod.replace(".", "[.]") + "-{UUID},")'
     ),
     names="names",
     rule="a replica without a bucket may not write",

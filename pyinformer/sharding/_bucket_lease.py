@@ -39,11 +39,6 @@ class BucketLease:
         self._lock = threading.Lock()  # blocking clusters write in threads
 
     @property
-    def admits(self) -> bool:
-        """Whether its keys may be dispatched, by a controller whose caches are current."""
-        return not self.bucket.is_leaving
-
-    @property
     def is_writing(self) -> bool:
         """Whether a write is under way, perhaps of a task that a reconcile has left behind."""
         return len(self._cut_offs) > 0

@@ -31,6 +31,7 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.leaderelection import (
+    UUID,
     Finished,
     LeaderElector,
     LeaseGroup,
@@ -38,6 +39,7 @@ from pyinformer.leaderelection import (
     Read,
     Wait,
     Write,
+    check_lease_name,
     system_clocks,
     unique_identity,
 )
@@ -73,10 +75,7 @@ _CLEAN_UP_SECONDS: Final = 600.0  # a member that returns after that creates its
 _SPREAD_SECONDS: Final = 0.2  # of two writes at once, the server refuses one
 _MAX_NAME: Final = 253
 _ORDERLY: Final = "the bucket is given up"
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_UNIQUE: Final = re.compile(
-    r"(.+)_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
-)  # unique_identity
+_UNIQUE: Final = re.compile(f"(.+)_({UUID})")  # what unique_identity returns
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -576,7 +575,8 @@ def _lease_name(group: str, identity: str) -> str:
     unique = _UNIQUE.fullmatch(identity)
     shown = "-".join(unique.groups()) if unique else identity
     name = f"{group}.{shown}"
-    if len(name) <= _MAX_NAME and _NAME.fullmatch(shown):
+    with suppress(InvalidArgumentError):  # then it is made from a digest
+        check_lease_name("identity", name)
         return name
     digest = blake2b(identity.encode(errors="backslashreplace"), digest_size=8).hexdigest()
     kept = _NOT_IN_NAMES.sub("-", shown.lower())[: _MAX_NAME - len(group) - len(digest) - 2]

@@ -156,8 +156,7 @@ def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
 def _another(theirs: str, ours: str) -> InvalidArgumentError:
     reason = (
         f"the running replicas have {theirs}, and {ours}. All replicas need the same: stop the"
-        " others first, the last one that leaves frees the table; if all have crashed, delete the"
-        " Lease with the operator's name"
+        " others first, the last one that leaves frees the table"
     )
     return InvalidArgumentError("sharding", reason)
 
