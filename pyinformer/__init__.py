@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         Request,
         Result,
     )
+    from pyinformer.fleet import Fleet as Fleet
     from pyinformer.leaderelection import LeaderElection, LeaderElector
     from pyinformer.operator import Operator, OperatorRun
     from pyinformer.sharding import Buckets
@@ -78,6 +79,7 @@ _NAMESPACES = (
     "cache",
     "client",
     "controller",
+    "fleet",
     "leaderelection",
     "operator",
     "sharding",
@@ -92,6 +94,7 @@ _HOMES = {
     "Controller": "controller",
     "ControllerGroup": "controller",
     "ControllerOptions": "controller",
+    "Fleet": "fleet",
     "LeaderElection": "leaderelection",
     "LeaderElector": "leaderelection",
     "Lister": "cache",
@@ -126,6 +129,7 @@ __all__ = [
     "ControllerOptions",
     "Deleted",
     "Event",
+    "Fleet",
     "ForbiddenError",
     "GroupVersionResource",
     "InformerError",

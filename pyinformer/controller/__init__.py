@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._controller_group import (
         ControllerGroup,
     )
+    from pyinformer.controller._controller_group import checked_controllers as checked_controllers
     from pyinformer.controller._gate import Gate as Gate
     from pyinformer.controller._options import (
         ControllerOptions,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pyinformer.controller._status import (
         ControllerGroupStatus,
         ControllerStatus,
+        EngagedClusterStatus,
+        EngagedState,
         FailingKeyStatus,
         HotLoopStatus,
         NoopWriteStatus,
@@ -84,6 +87,8 @@ _HOMES = {
     "ControllerGroupStatus": "_status",
     "ControllerOptions": "_options",
     "ControllerStatus": "_status",
+    "EngagedClusterStatus": "_status",
+    "EngagedState": "_status",
     "EventRecorder": "conventions",
     "EventRecorderStatistics": "conventions",
     "FailingKeyStatus": "_status",
@@ -115,6 +120,7 @@ _HOMES = {
     "all_of": "sources",
     "annotations_changed": "sources",
     "any_of": "sources",
+    "checked_controllers": "_controller_group",
     "finalizer": "conventions",
     "find_condition": "conventions",
     "generation_changed": "sources",
@@ -136,6 +142,8 @@ __all__ = [
     "ControllerGroupStatus",
     "ControllerOptions",
     "ControllerStatus",
+    "EngagedClusterStatus",
+    "EngagedState",
     "EventRecorder",
     "EventRecorderStatistics",
     "FailingKeyStatus",
@@ -166,6 +174,7 @@ __all__ = [
     "all_of",
     "annotations_changed",
     "any_of",
+    "checked_controllers",
     "finalizer",
     "find_condition",
     "generation_changed",

@@ -278,7 +278,8 @@ class Controller(Startable, Generic[V]):
 
         Raises:
             InvalidTypeError: it is neither text nor a request, or the priority is not an integer.
-            InvalidArgumentError: the key or the delay is invalid, or there are several clusters.
+            InvalidArgumentError: the key or the delay is invalid, or there are several clusters, or
+                the request is of another cluster than those of the primaries.
         """
         check_seconds("after_seconds", after_seconds)
         if not isinstance(priority, int):
@@ -294,6 +295,8 @@ class Controller(Startable, Generic[V]):
 
         Raises:
             LifecycleError: the controller was started; enqueue the request instead.
+            InvalidTypeError: as for `enqueue`.
+            InvalidArgumentError: as for `enqueue`.
 
         Cancellation:
             Reaches the reconcile, which is awaited up to the grace period.

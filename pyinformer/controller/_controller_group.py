@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import anyio
 
 from pyinformer._runtime.tasks import Startable
+from pyinformer.controller._engagement import Engagement
 from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._status import ControllerGroupStatus
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyinformer.cache.informer import SharedInformerFactory
     from pyinformer.controller._controller import Controller
+    from pyinformer.controller._status import EngagedClusterStatus
 
 
 @final
@@ -25,12 +27,12 @@ class ControllerGroup(Startable):
     """Runs controllers together: `async with ControllerGroup(a, b)`, or `await group.run()`.
 
     Each controller begins as soon as its caches have synced, independently of the others. If one
-    does not sync within its `sync_timeout_seconds`, the whole group ends. So put the informers of a
-    cluster that may be down when the program starts into a separate controller and group. A cluster
-    that goes down later delays no controller: its caches keep their objects and catch up.
+    does not sync within its `sync_timeout_seconds`, the whole group ends: those of a cluster that
+    may be down when the program starts are engaged later, with `engage`. A cluster that goes down
+    later delays no controller: its caches keep their objects and catch up.
 
     Args:
-        controllers: each with a unique name; none of them started.
+        controllers: each with a unique name; none of them started. None of them is needed.
         factories: started before the controllers, and closed after them.
 
     Raises:
@@ -41,17 +43,10 @@ class ControllerGroup(Startable):
     def __init__(
         self, *controllers: Controller[Any], factories: Sequence[SharedInformerFactory] = ()
     ) -> None:
-        for controller in controllers:
-            if not hasattr(controller, "engine"):
-                reason = f"must be Controllers, got {type(controller).__name__}"
-                raise InvalidTypeError("controllers", reason)
+        names = _checked_names("controllers", controllers)
         check_iterable("factories", factories, shown="a sequence of factories")
-        names = [controller.name for controller in controllers]
-        for name in names:
-            if names.count(name) > 1:
-                reason = f"two are named {name!r}; metrics and logs need unique names"
-                raise InvalidArgumentError("controllers", reason)
         self._controllers = controllers
+        self._engaged: dict[str, Engagement] = {}
         name = f"controllers {', '.join(names)}"
         engines = tuple(controller.engine for controller in controllers)
         self.lifecycle: Lifecycle = Lifecycle(name, engines, factories)
@@ -98,6 +93,90 @@ class ControllerGroup(Startable):
 
         await self.lifecycle.run_one(controller.engine, factories, started)
 
+    def engage(self, controller: Controller[Any] | Sequence[Controller[Any]], cluster: str) -> None:
+        """Start the controllers of a further cluster, beside those that run.
+
+            group.engage(Controller("sync", sync, factory.informer("v1", "pods")), "east")
+            ...
+            await group.disengage("east")
+
+        They have a queue and workers of their own, so that a cluster that stalls holds up only its
+        own keys. They begin when their caches have synced, however long that takes; `status()`
+        says what they wait for. They end with the group at the latest. If a cache of theirs
+        crashes or is closed before it has synced, they alone end: that is logged, and shown until
+        they are disengaged.
+
+        Args:
+            controller: one that was not started, or several with different names. Informers that do
+                not run are started, and closed when they are disengaged; others are left to their
+                factory.
+            cluster: the name to disengage them by, that of their informers' cluster.
+
+        Raises:
+            InvalidArgumentError: a cluster of this name is engaged, or their informers are in
+                others; or two controllers have the same name.
+            InvalidTypeError: it is not a controller, or the name not a text.
+            LifecycleError: the group does not run, or runs in another event loop; or a controller
+                was started before.
+        """
+        controllers = checked_controllers(controller)
+        self.lifecycle.check_running()
+        if not isinstance(cluster, str):
+            raise InvalidTypeError("cluster", f"must be a text, not {type(cluster).__name__}")
+        if cluster in self._engaged:
+            reason = f"{cluster!r} is engaged: `await group.disengage({cluster!r})` first"
+            raise InvalidArgumentError("cluster", reason)
+        for one in controllers:
+            one.engine.refuse_if_begun()
+            for primary in one.engine.primaries:
+                if primary.cluster.name != cluster:
+                    reason = (
+                        f"must be {primary.cluster.name!r}, the name of the cluster of {primary!r},"
+                        f" got {cluster!r}"
+                    )
+                    raise InvalidArgumentError("cluster", reason)
+        engagement = Engagement(cluster, controllers, self.lifecycle)
+        self._engaged[cluster] = engagement
+        engagement.start_soon()
+
+    async def disengage(self, cluster: str) -> None:
+        """Stop the controllers of a cluster: sources, running reconciles, own caches.
+
+        Running reconciles have their time to finish, and are then cancelled, as at the end of a
+        controller; waiting requests are dropped. A name that is not engaged is ignored.
+
+        Args:
+            cluster: the name under which they were engaged.
+
+        Cancellation:
+            Takes effect when they have ended, which their deadlines bound.
+        """
+        engagement = self._engaged.get(cluster)
+        if engagement is None:
+            return
+        try:
+            await engagement.end()
+        finally:
+            if self._engaged.get(cluster) is engagement:
+                del self._engaged[cluster]
+
+    def engaged(self, cluster: str) -> EngagedClusterStatus | None:
+        """Return the state of an engaged cluster; None if no cluster of this name is engaged."""
+        engagement = self._engaged.get(cluster)
+        return None if engagement is None else engagement.status()
+
+    async def wait_disengaged(self, cluster: str) -> None:
+        """Wait until the controllers of a cluster have ended, by themselves or not.
+
+        Returns at once if it is not engaged.
+
+        Cancellation:
+            Safe; they continue.
+        """
+        engagement = self._engaged.get(cluster)
+        if engagement is not None:
+            await engagement.wait_ended()
+
     async def wait_ended(self) -> None:
         """Wait until it is closed or has crashed.
 
@@ -136,8 +215,38 @@ class ControllerGroup(Startable):
         return ControllerGroupStatus(
             controllers=tuple(controller.status() for controller in self._controllers),
             watchdog=self.lifecycle.watchdog.statistics(),
-            abandoned=tuple(name for one in self._controllers for name in one.engine.abandoned),
+            abandoned=tuple(name for one in self.lifecycle.engines for name in one.abandoned),
+            engaged=tuple(one.status() for one in tuple(self._engaged.values())),
         )
 
     def __repr__(self) -> str:
         return f"<ControllerGroup of {len(self._controllers)} controllers>"
+
+
+def checked_controllers(
+    controller: Controller[Any] | Sequence[Controller[Any]],
+) -> tuple[Controller[Any], ...]:
+    """Return one controller, or several, as a tuple.
+
+    Raises:
+        InvalidArgumentError: two have the same name, or there is none.
+        InvalidTypeError: one of them is not a controller.
+    """
+    found = tuple(controller) if isinstance(controller, Sequence) else (controller,)
+    if not found:
+        raise InvalidArgumentError("controller", "must not be empty: at least one is engaged")
+    _checked_names("controller", found)
+    return found
+
+
+def _checked_names(argument: str, controllers: Sequence[Controller[Any]]) -> list[str]:
+    for controller in controllers:
+        if not hasattr(controller, "engine"):
+            reason = f"must be Controllers, got {type(controller).__name__}"
+            raise InvalidTypeError(argument, reason)
+    names = [controller.name for controller in controllers]
+    for name in names:
+        if names.count(name) > 1:
+            reason = f"two are named {name!r}; metrics and logs need unique names"
+            raise InvalidArgumentError(argument, reason)
+    return names

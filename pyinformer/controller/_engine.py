@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from itertools import chain
 from types import MappingProxyType
@@ -208,14 +209,17 @@ class Engine(Generic[V]):
         if self.lifecycle is not None:
             raise LifecycleError(f"controller {self.name} was started before; make a new one")
 
-    async def open(self, group: TaskGroup) -> None:
+    async def open(self, group: TaskGroup, *, is_patient: bool = False) -> None:
         """Wait for the caches, have the sources enqueue existing objects, and start the workers.
 
         Args:
             group: where the sources run.
+            is_patient: wait as long as it takes; a WARNING says once what is missing.
 
         Raises:
             CacheSyncTimeoutError: a cache or a source took too long.
+            LifecycleError: a cache was closed before it had synced.
+            InternalError: a cache crashed.
 
         Cancellation:
             Safe; what was started is stopped with the group and by stop().
@@ -228,12 +232,14 @@ class Engine(Generic[V]):
         self._measure()
         for prepare in self.before_attach:
             group.start_soon(prepare)
-        await wait_until_controllers_can_begin(*self.informers, timeout_seconds=timeout_seconds)
+        await self._wait_for_caches(timeout_seconds, is_patient=is_patient)
         lacking = [one for one in self.informers if not one.has_synced]
         deadline = began_at + timeout_seconds
         if lacking:
             deadline = max(deadline, loop_time() + _KEYS_SECONDS)
             self._log_lacking(lacking)
+        if is_patient:
+            deadline = math.inf
         with anyio.CancelScope(deadline=deadline) as scope:  # move_on_at is of anyio 4.15
             for prepare in self.before_attach:
                 await prepare()
@@ -253,6 +259,15 @@ class Engine(Generic[V]):
         _log.info("controller %s has started; workers: %d", self.name, self._workers)
         if self.requests.gate is not None:
             self.requests.gate.on_started()
+
+    async def _wait_for_caches(self, timeout_seconds: float, *, is_patient: bool) -> None:
+        try:
+            await wait_until_controllers_can_begin(*self.informers, timeout_seconds=timeout_seconds)
+        except CacheSyncTimeoutError as error:
+            if not is_patient:
+                raise
+            _log.warning("controller %s waits for its caches: %s", self.name, error)
+            await wait_until_controllers_can_begin(*self.informers, timeout_seconds=None)
 
     def _log_lacking(self, informers: list[SharedInformer[Any]]) -> None:
         lines = chain.from_iterable(informer.status().pending() for informer in informers)

@@ -2,6 +2,9 @@
 
 They start in order: caches, sources, workers. They end in order, too: sources first, then a drain
 with a deadline, then cancellation, and caches last. Only caches that were started here are closed.
+
+While controllers run, those of a further cluster can be engaged beside them. They have a lifecycle
+of their own: neither a start that does not end nor a crash concerns the others.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
 import anyio
@@ -48,6 +53,8 @@ class Lifecycle:
         name: the name in errors and logs.
         engines: the controllers.
         factories: started before and closed after the controllers.
+        is_patient: whether the start waits for caches and sources as long as they take.
+        watchdog: that of other controllers of the program; None for one of its own.
     """
 
     def __init__(
@@ -55,10 +62,15 @@ class Lifecycle:
         name: str,
         engines: Sequence[Engine[Any]],
         factories: Sequence[SharedInformerFactory] = (),
+        *,
+        is_patient: bool = False,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self._name = name
         self._engines = tuple(engines)
         self._factories = tuple(factories)
+        self._is_patient = is_patient
+        self._engaged: list[Lifecycle] = []
         self._own_informers: list[SharedInformer[Any]] = []
         self._stop_observing: list[Callable[[], None]] = []  # crashes of informers
         self._opening: anyio.CancelScope | None = None
@@ -75,13 +87,19 @@ class Lifecycle:
             on_crash=lambda _: self._ended.set(),
         )
         measured = (one.metrics for one in engines if one.metrics is not NO_METRICS)
-        self.watchdog: Watchdog = Watchdog(metrics=next(measured, NO_METRICS))
+        self._has_watchdog = watchdog is None
+        self.watchdog: Watchdog = watchdog or Watchdog(metrics=next(measured, NO_METRICS))
         """Finds the reconcile that blocks the event loop."""
+
+    @property
+    def engines(self) -> tuple[Engine[Any], ...]:
+        """All controllers, those of engaged clusters included."""
+        return (*self._engines, *chain.from_iterable(one.engines for one in self._engaged))
 
     @property
     def _grace_seconds(self) -> float:
         """How long an orderly end may take."""
-        options = [engine.options for engine in self._engines]
+        options = [engine.options for engine in self.engines]
         return (
             max((one.drain_timeout_seconds for one in options), default=0.0)
             + max((one.grace_seconds for one in options), default=0.0)
@@ -97,6 +115,16 @@ class Lifecycle:
     def is_cancelled(self) -> bool:
         """Whether it is being cancelled, by its close or by the end of the event loop."""
         return self._host.is_cancelled
+
+    def check_running(self) -> None:
+        """Refuse a call before the start, after the end, or in another event loop.
+
+        Raises:
+            LifecycleError: saying which.
+        """
+        self._loop.check()
+        if not self.is_running:
+            raise LifecycleError(f"{self._name}: not running: start it first, or make a new one")
 
     async def start(self) -> None:
         """Start everything and wait until the workers work.
@@ -116,7 +144,8 @@ class Lifecycle:
             engine.refuse_if_begun()
         for engine in self._engines:
             engine.lifecycle = self
-        self.watchdog.start_nowait()
+        if self._has_watchdog:
+            self.watchdog.start_nowait()
         try:
             await self._host.start()
         except BaseException:
@@ -136,7 +165,7 @@ class Lifecycle:
         """
         self._loop.check(may_be_closed=True)
         self._is_closed = True
-        for engine in self._engines:
+        for engine in self.engines:
             engine.detach_current()
         try:
             await self._host.aclose(self._grace_seconds)
@@ -238,6 +267,30 @@ class Lifecycle:
         self._engines = tuple(one for one in self._engines if one is not engine)
         self._factories = tuple(one for one in self._factories if one not in factories)
 
+    async def run_engaged(self, engaged: Lifecycle, on_started: Callable[[], None]) -> None:
+        """Run the controllers of a further cluster; in a task of `start_soon`.
+
+        Args:
+            engaged: their lifecycle. The watchdog, signals and the end are those of this one.
+            on_started: called when their workers run.
+
+        Raises:
+            InformerError: they could not start, or crashed. They were stopped.
+
+        Cancellation:
+            The way to stop them: closes as aclose() does, then continues.
+        """
+        self._engaged.append(engaged)
+        try:
+            await engaged.start()
+            on_started()
+            await engaged.wait_ended()
+        finally:
+            try:
+                await engaged.aclose()
+            finally:
+                self._engaged.remove(engaged)
+
     def request_stop(self) -> None:
         """Make run() stop in order, also in the middle of the start."""
         self._is_stopping = True
@@ -247,29 +300,29 @@ class Lifecycle:
 
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
-        for engine in self._engines:
+        for engine in self.engines:
             engine.force_nowait()
 
     def skip_drain_nowait(self) -> None:
         """Cancel running reconciles at a stop, or if one is under way, without a drain."""
-        for engine in self._engines:
+        for engine in self.engines:
             engine.skip_drain_nowait()
 
     def close_abandoned(self) -> None:
         """End the reconciles that ignored everything else: the program is ending."""
-        for engine in self._engines:
+        for engine in self.engines:
             engine.close_abandoned()
 
     def _log_status(self) -> None:
         # The signal asks for it, so it is shown also if the program has not set up logging.
         level = logging.INFO if _log.isEnabledFor(logging.INFO) else logging.WARNING
-        informers = dict.fromkeys(one for engine in self._engines for one in engine.informers)
+        informers = dict.fromkeys(one for engine in self.engines for one in engine.informers)
         for factory in self._factories:
             for shown in factory.informers:
                 informers.pop(shown, None)
         lines = [str(factory.status()) for factory in self._factories]
         lines += [informer.status().line() for informer in informers]
-        lines += [engine.status().line() for engine in self._engines]
+        lines += [engine.status().line() for engine in self.engines]
         _log.log(level, "status of %s\n%s", self._name, Lines("\n".join(lines)))
 
     def _signalled(self, signal_name: str) -> None:
@@ -290,7 +343,8 @@ class Lifecycle:
         self._crashed.set()
 
     def _end(self) -> None:
-        self.watchdog.stop_nowait()
+        if self._has_watchdog:
+            self.watchdog.stop_nowait()
         self._ended.set()
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
@@ -313,7 +367,7 @@ class Lifecycle:
         await self._start_caches(self._engines, self._factories)
         async with anyio.create_task_group() as opening:
             for engine in self._engines:
-                opening.start_soon(engine.open, group)
+                opening.start_soon(partial(engine.open, group, is_patient=self._is_patient))
 
     async def _start_caches(
         self, engines: Sequence[Engine[Any]], factories: Sequence[SharedInformerFactory]

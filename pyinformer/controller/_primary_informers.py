@@ -91,9 +91,15 @@ def request_among(primaries: Sequence[SharedInformer[V]], request: Request | str
 
     Raises:
         InvalidTypeError: it is neither.
-        InvalidArgumentError: the key is invalid, or the primaries are in several clusters.
+        InvalidArgumentError: the key is invalid, or the primaries are in several clusters, or in
+            none of the request's name.
     """
     if isinstance(request, Request):
+        names = {informer.cluster.name for informer in primaries}
+        if names and request.cluster not in names:
+            known = ", ".join(map(repr, sorted(names)))
+            reason = f"is of cluster {request.cluster!r}, and this controller's are {known}"
+            raise InvalidArgumentError("request", reason)
         return request
     cluster = the_only_cluster(primaries)
     if cluster is None:

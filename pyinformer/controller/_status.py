@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from pyinformer._printable import printable
 from pyinformer.cache.informer import counted
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from pyinformer.controller.sources import SourceStatus
     from pyinformer.telemetry import WatchdogStatistics
     from pyinformer.workqueue import WorkQueueStatistics
+
+
+EngagedState: TypeAlias = Literal["starting", "working", "ending", "failed"]
+"""The state of an engaged cluster: it starts when its caches have synced, however late; what failed
+has ended, and stays so until it is disengaged."""
 
 
 @final
@@ -168,10 +173,34 @@ class ControllerStatus:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngagedClusterStatus:
+    """The state of the controllers of a cluster that a group has engaged."""
+
+    name: str
+    """The name under which it was engaged."""
+    state: EngagedState
+    state_seconds: float
+    """For how long it has been in this state."""
+    reason: str
+    """What it waits for, or why it ended; empty while it works."""
+    age_seconds: float | None
+    """How long ago the oldest of its caches was last proven to be current; None if unknown."""
+    controllers: tuple[ControllerStatus, ...]
+
+    def line(self) -> str:
+        """Return the state in one line, for people."""
+        names = ", ".join(one.name for one in self.controllers)
+        text = f"cluster {self.name} ({names}): {self.state} for {self.state_seconds:.0f} s"
+        return printable(f"{text}: {self.reason}" if self.reason else text)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerGroupStatus:
     """The state of a group of controllers."""
 
     controllers: tuple[ControllerStatus, ...]
+    """Those with which it was made."""
     watchdog: WatchdogStatistics
     """How often the event loop was blocked, and by which reconcile or handler."""
     abandoned: tuple[str, ...]
@@ -180,3 +209,5 @@ class ControllerGroupStatus:
     """Controllers of a leader that do not run yet, each with the reason."""
     failure: str = ""
     """Why they will not run again, though nothing has closed them: leader election has ended."""
+    engaged: tuple[EngagedClusterStatus, ...] = ()
+    """The clusters that were engaged while it runs."""

@@ -17,12 +17,17 @@ import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import loop_time, run_shielded
-from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFactory
+from pyinformer.cache.informer import (
+    Scope,
+    SharedInformer,
+    SharedInformerFactory,
+    caught_up,
+    unknown_version,
+)
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import InformerError, InternalError
 from pyinformer.leaderelection import LeaderElector
-from pyinformer.operator._barrier import caught_up, unknown
 from pyinformer.operator._builder import event_reporter
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS
 from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
@@ -258,7 +263,7 @@ class ElectedControllers(Replica):
         before = term.predecessor
         found = await caught_up(
             self._builder.informers.values(),
-            unknown if before is None else before.version_of,
+            unknown_version if before is None else before.version_of,
             list_timeout_seconds=_LIST_SECONDS,
         )
         term.record_caught_up(found.reached)

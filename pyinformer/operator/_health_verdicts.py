@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeAlias, final
 from pyinformer.cache.informer import FactoryStatus, InformerStatus, NamespaceStatus
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
+from pyinformer.fleet import FleetClusterStatus, FleetStatus
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.objects import check_seconds
 from pyinformer.operator._health_debounce import Finding
@@ -28,6 +29,7 @@ Status: TypeAlias = (
     | ControllerGroupStatus
     | LeaderElectionStatus
     | SharingStatus
+    | FleetStatus
 )
 
 RECOVERY_SECONDS: Final = 10.0
@@ -42,6 +44,9 @@ _STUCK_SECONDS: Final = 60.0
 
 _WITHOUT_OWNER_SECONDS: Final = 60.0
 """Longer than it takes the others to replace a replica that has crashed."""
+
+_STARTING_SECONDS: Final = 60.0
+"""A cluster that was engaged and answers has synced by then, but for very large ones."""
 
 _NOT_FOLLOWING: Final = frozenset(
     {
@@ -121,9 +126,12 @@ def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
     if isinstance(status, LeaderElectionStatus) and status.is_overdue:
         text = f"leads without a renewal of the Lease {status.lease} for its whole duration"
         yield Finding(f"overdue {status.lease}", text)
-    if isinstance(status, SharingStatus) and status.is_overdue:
-        text = f"works without a renewal of its Lease {status.member} for its whole duration"
-        yield Finding(f"overdue {status.member}", text)
+    sharing = sharing_of(status)
+    if sharing is not None and sharing.is_overdue:
+        text = f"works without a renewal of its Lease {sharing.member} for its whole duration"
+        yield Finding(f"overdue {sharing.member}", text)
+    if isinstance(status, FleetStatus) and status.failure:
+        yield Finding("fleet", f"the fleet: {status.failure}")
     if isinstance(status, ControllerGroupStatus) and status.failure:
         yield Finding("ended", status.failure)
     for informer in informers_of(status):
@@ -144,8 +152,11 @@ def notes_of(status: Status) -> Iterator[str]:
     """Return problems that people should look at, but that do not concern the process."""
     if isinstance(status, LeaderElectionStatus) and status.watch_refusal:
         yield f"the Lease {status.lease} may not be watched: {status.watch_refusal}"
-    if isinstance(status, SharingStatus):
-        yield from _sharing_notes(status)
+    sharing = sharing_of(status)
+    if sharing is not None:
+        yield from _sharing_notes(sharing)
+    if isinstance(status, FleetStatus):
+        yield from (one.line() for one in status.clusters if _is_away(one))
     for informer in informers_of(status):
         if informer.state is ReflectorState.ABSENT:
             yield f"{informer.informer}: is not served at present"
@@ -153,8 +164,23 @@ def notes_of(status: Status) -> Iterator[str]:
             yield f"{informer.informer}: the server breaks the order of resource versions"
     if isinstance(status, ControllerGroupStatus):
         yield from (f"controller {one}" for one in status.waiting)
-    for controller in controllers_of(status):
+        yield from _engaged_notes(status)
+    for controller in (*controllers_of(status), *engaged_controllers_of(status)):
         yield from _controller_notes(controller)
+
+
+def _is_away(cluster: FleetClusterStatus) -> bool:
+    is_late = cluster.state_seconds >= _STARTING_SECONDS
+    return cluster.state == "failed" or (cluster.state in {"opening", "starting"} and is_late)
+
+
+def _engaged_notes(status: ControllerGroupStatus) -> Iterator[str]:
+    """A cluster that is away concerns its own keys alone, and no restart brings it back."""
+    for one in status.engaged:
+        if one.state == "failed" or (
+            one.state == "starting" and one.state_seconds >= _STARTING_SECONDS
+        ):
+            yield one.line()
 
 
 def _controller_notes(controller: ControllerStatus) -> Iterator[str]:
@@ -190,6 +216,19 @@ def controllers_of(status: Status) -> tuple[ControllerStatus, ...]:
     if isinstance(status, ControllerGroupStatus):
         return status.controllers
     return (status,) if isinstance(status, ControllerStatus) else ()
+
+
+def sharing_of(status: Status) -> SharingStatus | None:
+    """Return the share that a record has; None if it has none."""
+    if isinstance(status, FleetStatus):
+        return status.sharing
+    return status if isinstance(status, SharingStatus) else None
+
+
+def engaged_controllers_of(status: Status) -> tuple[ControllerStatus, ...]:
+    """Return the controllers of the clusters that a group has engaged."""
+    engaged = status.engaged if isinstance(status, ControllerGroupStatus) else ()
+    return tuple(controller for one in engaged for controller in one.controllers)
 
 
 def _sharing_notes(status: SharingStatus) -> Iterator[str]:

@@ -15,9 +15,9 @@ import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
+from pyinformer.cache.informer import CaughtUp, caught_up, unknown_version
 from pyinformer.controller import ControllerGroup
 from pyinformer.leaderelection import WrittenVersions, later_written, system_clocks
-from pyinformer.operator._barrier import CaughtUp, caught_up, unknown
 from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
 from pyinformer.sharding import GroupMember, bucket_of
 
@@ -202,7 +202,7 @@ class SharedControllers(Replica):
         if gate.each is not None:
             self._follow_deletions(gate.each)
         leases = list(self._leases.values())
-        await self._open(leases, (gate,), unknown)
+        await self._open(leases, (gate,), unknown_version)
 
     def begin(self, leases: Sequence[BucketLease]) -> None:
         """Begin with buckets: open each when the caches hold what earlier owners wrote."""
@@ -211,7 +211,7 @@ class SharedControllers(Replica):
         dirty = [one for one in leases if one.bucket.is_dirty]
         clean = [one for one in leases if not one.bucket.is_dirty]
         if dirty:
-            self._soon(partial(self._open, dirty, self._gates, unknown))
+            self._soon(partial(self._open, dirty, self._gates, unknown_version))
         if clean:
             self._soon(partial(self._open, clean, self._gates, _awaited(clean).version_of))
 
@@ -283,7 +283,7 @@ class SharedControllers(Replica):
         version_of: Callable[[str], str | None],
     ) -> None:
         """Open buckets for each controller whose caches hold what earlier owners wrote."""
-        since_at = -math.inf if version_of is unknown else loop_time() - self._gap_seconds
+        since_at = -math.inf if version_of is unknown_version else loop_time() - self._gap_seconds
         pending = list(gates)
         while leases and pending:
             found = await caught_up(

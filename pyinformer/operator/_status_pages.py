@@ -28,7 +28,9 @@ from pyinformer.cache.informer import (
     status_in_steps,
 )
 from pyinformer.cache.reflector import ReflectorState
+from pyinformer.controller import ControllerGroupStatus
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.fleet import FleetStatus
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.operator._debug_page import debug_pages
@@ -39,13 +41,14 @@ from pyinformer.operator._health_verdicts import (
     Status,
     controllers_of,
     informers_of,
+    sharing_of,
     watchdog_of,
 )
-from pyinformer.sharding import SharingStatus
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster, PooledClusterStatus
-    from pyinformer.controller import ControllerStatus
+    from pyinformer.controller import ControllerStatus, EngagedClusterStatus
+    from pyinformer.fleet import FleetClusterStatus
     from pyinformer.operator._health_server import Page
 
 SCHEMA: Final = 1
@@ -167,9 +170,11 @@ class StatusPages:
             yield _member(question, _plain(judge(statuses)))
         yield from _members("informers", map(_informer, _each(informers_of, statuses)))
         yield from _members("controllers", map(_controller, _each(controllers_of, statuses)))
+        yield from _members("fleet", map(_plain, _each(_fleet_of, statuses)))
+        yield from _members("engaged", map(_plain, _each(_engaged_of, statuses)))
         leases = [one for one in statuses if isinstance(one, LeaderElectionStatus)]
         yield from _members("leader_election", map(_plain, leases))
-        shares = [one for one in statuses if isinstance(one, SharingStatus)]
+        shares = [one for one in map(sharing_of, statuses) if one is not None]
         yield from _members("sharing", map(_plain, shares))
         yield _member("watchdog", _plain(max(watchdogs, key=lambda one: one.blocked, default=None)))
         yield _member("abandoned_handlers", list(_abandoned(statuses)))
@@ -223,10 +228,16 @@ def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
         if isinstance(status, FactoryStatus):
             yield from status.lines_on_all()
         yield from (one.line() for one in controllers_of(status))
+        for engaged in _engaged_of(status):
+            yield engaged.line()
+            yield from (f"  {one.line()}" for one in engaged.controllers)
         if isinstance(status, LeaderElectionStatus):
             yield f"leader election: {status}"
-        if isinstance(status, SharingStatus):
-            yield f"sharing: {status}"
+        if isinstance(status, FleetStatus):
+            yield from (one.line() for one in status.clusters)
+        sharing = sharing_of(status)
+        if sharing is not None:
+            yield f"sharing: {sharing}"
 
 
 def _waiting(steps: Generator[None, None, FactoryStatus]) -> Generator[bytes, None, FactoryStatus]:
@@ -276,6 +287,14 @@ def _each(
 ) -> Iterator[_Record]:
     for status in statuses:
         yield from read(status)
+
+
+def _engaged_of(status: Status) -> tuple[EngagedClusterStatus, ...]:
+    return status.engaged if isinstance(status, ControllerGroupStatus) else ()
+
+
+def _fleet_of(status: Status) -> tuple[FleetClusterStatus, ...]:
+    return status.clusters if isinstance(status, FleetStatus) else ()
 
 
 def _abandoned(statuses: Iterable[Status]) -> Iterator[str]:

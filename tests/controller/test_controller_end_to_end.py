@@ -242,9 +242,11 @@ async def test_requests_are_served_by_their_own_cluster() -> None:
             with pytest.raises(InvalidArgumentError, match="without a primary"):
                 async with cluster_of(east) as third:
                     controller.owns(SharedInformer(third, "v1", "pods"))
+            with pytest.raises(InvalidArgumentError, match="of cluster 'north'"):
+                controller.enqueue(Request("default/a", "north"))
+            controller.watches(informers[0], lambda _: Request("default/a", "north"))
             async with controller:
                 await until(lambda: len(seen.objects) == 2)
-                controller.enqueue(Request("default/a", "north"))
                 await until(lambda: controller.status().outcomes["terminal"] == 1)
     assert sorted(seen.objects, key=str) == [("east:default/a", "east"), ("west:default/a", "west")]
 

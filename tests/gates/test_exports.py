@@ -271,6 +271,8 @@ PUBLIC: dict[str, list[str]] = {
         "ControllerGroupStatus",
         "ControllerOptions",
         "ControllerStatus",
+        "EngagedClusterStatus",
+        "EngagedState",
         "EventRecorder",
         "EventRecorderStatistics",
         "FailingKeyStatus",

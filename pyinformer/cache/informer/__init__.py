@@ -48,15 +48,20 @@ from pyinformer.cache.informer.delivery import (
 )
 
 if TYPE_CHECKING:
+    from pyinformer.cache.informer._caught_up import CaughtUp, caught_up, unknown_version
     from pyinformer.cache.informer._recording import Recording
 
 # What few programs use loads when they do.
 _HOMES = {
+    "CaughtUp": "_caught_up",
     "Recording": "_recording",
+    "caught_up": "_caught_up",
+    "unknown_version": "_caught_up",
 }
 
 __all__ = [
     "DEFAULT_MAX_BYTES",
+    "CaughtUp",
     "Delivery",
     "EventFunction",
     "EventStream",
@@ -85,6 +90,7 @@ __all__ = [
     "StoreSink",
     "UpdateFunction",
     "catch_up",
+    "caught_up",
     "check_option_names",
     "checked_namespaces",
     "core_of",
@@ -92,6 +98,7 @@ __all__ = [
     "in_thread",
     "make_sink",
     "status_in_steps",
+    "unknown_version",
     "wait_for_cache_sync",
     "wait_until_controllers_can_begin",
 ]

@@ -62,7 +62,7 @@ async def wait_for_cache_sync(
 
 
 async def wait_until_controllers_can_begin(
-    *informers: SharedInformer[Any], timeout_seconds: float
+    *informers: SharedInformer[Any], timeout_seconds: float | None
 ) -> None:
     """Wait for caches as `wait_for_cache_sync`, but not for every namespace of a selector.
 
@@ -71,7 +71,7 @@ async def wait_until_controllers_can_begin(
 
     Args:
         informers: started informers.
-        timeout_seconds: how long to wait for all of them together.
+        timeout_seconds: how long to wait for all of them together; None for as long as it takes.
 
     Raises:
         CacheSyncTimeoutError: some did not sync in time, or one gave up.
@@ -92,13 +92,14 @@ async def wait_until_controllers_can_begin(
 async def _wait_for(
     informers: Sequence[SharedInformer[Any]],
     *,
-    timeout_seconds: float,
+    timeout_seconds: float | None,
     is_ready: _Test,
     is_enough: _Test,
     fail_fast: bool = False,
 ) -> None:
     """Wait until all informers are ready; when the time is over, accept what is enough."""
-    check_seconds("timeout_seconds", timeout_seconds)
+    if timeout_seconds is not None:
+        check_seconds("timeout_seconds", timeout_seconds)
     for informer in informers:
         _check_informer(informer)
         _check_running(informer, "is not running: start it first; what was closed stays closed")

@@ -369,6 +369,21 @@ class ClusterPool(Startable, Generic[_T]):
             member.scope.deadline = self._now() + _CLOSE_TIMEOUT_SECONDS
         member.fails(error, self._now())
 
+    async def wait_closed(self, name: str) -> None:
+        """Wait until a cluster is not open any more: it broke, was evicted, or the pool is closed.
+
+        Returns at once if it is not open. What `get` returned is then being closed, or is closed.
+
+        Args:
+            name: which cluster.
+
+        Cancellation:
+            Safe.
+        """
+        member = self._members.get(name)
+        while member is not None and member.state == "open":
+            await member.changed.wait()
+
     async def evict(self, name: str) -> None:
         """Close a cluster and forget it, with its failures; a later `get` opens it again.
 

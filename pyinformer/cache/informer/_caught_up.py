@@ -1,4 +1,4 @@
-"""Waiting until the caches of an operator hold what other replicas wrote."""
+"""Waiting until several caches hold what other replicas wrote."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from pyinformer.cache.informer import SharedInformer, catch_up
+from pyinformer.cache.informer._catch_up import catch_up
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.objects import older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from pyinformer.cache.informer._shared_informer import SharedInformer
 
 
 class CaughtUp(NamedTuple):
@@ -24,7 +26,7 @@ class CaughtUp(NamedTuple):
     """Those whose lists are refused or not answered, so that what they lack is unknown."""
 
 
-def unknown(_resource: str) -> str:
+def unknown_version(_resource: str) -> str:
     """Return that it is unknown what was written of a resource, as after a crash."""
     return ""
 

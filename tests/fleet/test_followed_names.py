@@ -1,0 +1,167 @@
+"""A fleet whose clusters are the objects of a management cluster."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer import (
+    ClusterPool,
+    Controller,
+    ControllerGroup,
+    Fleet,
+    KubeObject,
+    Request,
+    SharedInformer,
+    SharedInformerFactory,
+)
+from pyinformer.testing import APIServer
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer import Cluster
+
+
+def tenant(name: str, url: str, **more: Any) -> dict[str, Any]:
+    """Return the object of a tenant, whose server has this address."""
+    metadata = {"name": name, "namespace": "tenants", **more}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"server": url}}
+
+
+class Gateway:
+    """A program that reconciles the config maps of all tenants."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.opened: list[str] = []
+        self.tenants: SharedInformer[None] | None = None
+
+    @asynccontextmanager
+    async def open(self, cluster: Cluster) -> AsyncIterator[Controller[None]]:
+        """Follow the config maps of one."""
+        self.opened.append(cluster.name)
+        async with SharedInformerFactory(cluster) as factory:
+            maps = factory.informer("v1", "configmaps", namespaces="default")
+            yield Controller("maps", self.reconcile, maps)
+
+    async def reconcile(self, request: Request, obj: KubeObject[None] | None) -> None:
+        """Record what is seen."""
+        at = "" if obj is None else obj.at("data.at", str)
+        self.seen.append((str(request), at))
+
+    @asynccontextmanager
+    async def running(self, management: APIServer, **settings: Any) -> AsyncIterator[Fleet[Any]]:
+        """Run it."""
+        async with (
+            pyinformer.connect(server=management.url) as hub,
+            SharedInformerFactory(hub) as factory,
+        ):
+            self.tenants = tenants = factory.informer("v1", "configmaps", namespaces="tenants")
+            await factory.start()
+
+            def connect(name: str) -> Any:
+                found = tenants.lister[name]
+                return pyinformer.connect(server=found.at("data.server", str), name=name)
+
+            async with (
+                ClusterPool(self.open, connect=connect) as pool,
+                ControllerGroup() as group,
+                Fleet(pool, group, tenants, **settings) as fleet,
+            ):
+                yield fleet
+
+
+def content(at: str) -> dict[str, Any]:
+    """Return a config map of a tenant."""
+    metadata = {"name": "a", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"at": at}}
+
+
+def working(fleet: Fleet[Any]) -> list[str]:
+    """Return the names of the clusters that are used."""
+    return sorted(one.name for one in fleet.status().clusters if one.state == "working")
+
+
+async def test_tenants_come_go_and_move() -> None:
+    with APIServer() as hub, APIServer() as first, APIServer() as second:
+        first.create(content("first"))
+        second.create(content("second"))
+        hub.create(tenant("t0", first.url))
+        gateway = Gateway()
+        async with gateway.running(hub) as fleet:
+            await until(lambda: gateway.seen == [("tenants/t0:default/a", "first")])
+            hub.create(tenant("t1", second.url))
+            await until(lambda: ("tenants/t1:default/a", "second") in gateway.seen)
+            assert working(fleet) == ["tenants/t0", "tenants/t1"]
+
+            # Its server has another address: it is followed there, without a caller.
+            hub.update(tenant("t0", second.url))
+            await until(lambda: ("tenants/t0:default/a", "second") in gateway.seen)
+            await until(lambda: fleet.status().clusters[0].state == "working")
+
+            # What does not concern the connection opens nothing again.
+            opened = list(gateway.opened)
+            hub.update(tenant("t0", second.url, labels={"paid": "yes"}))
+            hub.delete("v1", "configmaps", "t1", "tenants")
+            await until(lambda: working(fleet) == ["tenants/t0"])
+            assert gateway.opened == opened
+            assert fleet.status().known == 1
+
+            # The object is made again: it may be another cluster at the same address.
+            hub.delete("v1", "configmaps", "t0", "tenants")
+            hub.create(tenant("t0", second.url))
+            await until(lambda: len(gateway.opened) == len(opened) + 1)
+            await until(lambda: working(fleet) == ["tenants/t0"])
+
+
+async def test_an_address_of_none_pauses_a_tenant_and_a_fault_concerns_it_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def address(obj: KubeObject[None]) -> str | None:
+        if obj.metadata.labels.get("fault"):
+            raise ZeroDivisionError
+        return None if obj.metadata.labels.get("paused") else obj.at("data.server", str)
+
+    with APIServer() as hub, APIServer() as server:
+        server.create(content("x"))
+        hub.create(tenant("t0", server.url))
+        hub.create(tenant("t1", server.url, labels={"paused": "yes"}))
+        hub.create(tenant("t2", server.url, labels={"fault": "yes"}))
+        gateway = Gateway()
+        async with gateway.running(hub, address=address) as fleet:
+            await until(lambda: working(fleet) == ["tenants/t0"])
+            (failing,) = [one for one in fleet.status().clusters if one.reason]
+            assert (failing.name, failing.state) == ("tenants/t2", "failed")
+            assert "the address of cluster tenants/t2" in caplog.text
+            hub.update(tenant("t1", server.url))
+            await until(lambda: working(fleet) == ["tenants/t0", "tenants/t1"])
+            hub.update(tenant("t0", server.url, labels={"paused": "yes"}))
+            await until(lambda: working(fleet) == ["tenants/t1"])
+            hub.update(tenant("t1", server.url, labels={"fault": "yes"}))  # keeps its address
+            hub.update(tenant("t2", server.url))
+            await until(lambda: working(fleet) == ["tenants/t1", "tenants/t2"])
+            (failing,) = [one for one in fleet.status().clusters if one.reason]
+            assert failing.name == "tenants/t1"
+            assert failing.reason.startswith("address(): ZeroDivisionError at ")
+            assert failing.state == "working"
+
+
+async def test_names_that_end_keep_the_clusters(caplog: pytest.LogCaptureFixture) -> None:
+    with APIServer() as hub, APIServer() as server:
+        server.create(content("x"))
+        hub.create(tenant("t0", server.url))
+        gateway = Gateway()
+        async with gateway.running(hub) as fleet:
+            await until(lambda: working(fleet) == ["tenants/t0"])
+            assert gateway.tenants is not None
+            await gateway.tenants.aclose()
+            await until(lambda: fleet.status().failure)
+            assert "does not follow the names of its clusters any more" in fleet.status().failure
+            assert working(fleet) == ["tenants/t0"]
+            server.update(content("y"))
+            await until(lambda: ("tenants/t0:default/a", "y") in gateway.seen)
