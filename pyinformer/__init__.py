@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pyinformer import cache as cache
     from pyinformer import client as client
     from pyinformer import controller as controller
+    from pyinformer import fleet as fleet
     from pyinformer import leaderelection as leaderelection
     from pyinformer import operator as operator
     from pyinformer import sharding as sharding

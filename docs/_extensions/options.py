@@ -58,6 +58,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Controllers": (
         "pyinformer.Controller",
+        "pyinformer.Fleet",
         "pyinformer.ControllerOptions",
         "pyinformer.controller.SourceOptions",
     ),

@@ -25,9 +25,6 @@ MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SERVICE = "kubernetes.io/service-name"
 MANAGER = "multi-cluster-endpoints.example.com"
 
-# A cluster that cannot be reached at the start delays only its own controller.
-PATIENT = pyinformer.ControllerOptions(sync_timeout_seconds=365 * 24 * 3600.0)
-
 
 class ClusterSync:
     """One business cluster's exported Endpoints, as EndpointSlices of the ingress cluster."""
@@ -45,9 +42,7 @@ class ClusterSync:
             label_selector={MANAGED_BY: MANAGER, CLUSTER: self.name},
         )
         self.slices.add_index("service", service_of)
-        self.controller = pyinformer.Controller(
-            f"sync {self.name}", self.reconcile, self.exported, options=PATIENT
-        )
+        self.controller = pyinformer.Controller(f"sync {self.name}", self.reconcile, self.exported)
         self.controller.watches(self.slices, self.exported_of)
 
     def exported_of(self, one: KubeObject[None]) -> Request:
@@ -115,10 +110,11 @@ async def main(ingress_context: str, *business_contexts: str) -> None:
             )
             for context in (ingress_context, *business_contexts)
         ]
-        syncs = [ClusterSync(business, ingress) for business in businesses]
-        await pyinformer.ControllerGroup(
-            *(sync.controller for sync in syncs), factories=[ingress, *businesses]
-        ).run()
+        group = pyinformer.ControllerGroup(factories=[ingress])
+        for business in businesses:  # a cluster that is away delays only its own controller
+            sync = ClusterSync(business, ingress)
+            group.engage(sync.controller, sync.name)
+        await group.run()
 
 
 if __name__ == "__main__":

@@ -174,7 +174,6 @@ __all__ = [
     "all_of",
     "annotations_changed",
     "any_of",
-    "checked_controllers",
     "finalizer",
     "find_condition",
     "generation_changed",

@@ -12,7 +12,7 @@ from pyinformer.controller._engagement import Engagement
 from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._status import ControllerGroupStatus
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.objects import check_iterable
+from pyinformer.objects import check_iterable, check_text
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -94,7 +94,7 @@ class ControllerGroup(Startable):
         await self.lifecycle.run_one(controller.engine, factories, started)
 
     def engage(self, controller: Controller[Any] | Sequence[Controller[Any]], cluster: str) -> None:
-        """Start the controllers of a further cluster, beside those that run.
+        """Start the controllers of a further cluster beside the others; with the group at first.
 
             group.engage(Controller("sync", sync, factory.informer("v1", "pods")), "east")
             ...
@@ -116,13 +116,11 @@ class ControllerGroup(Startable):
             InvalidArgumentError: a cluster of this name is engaged, or their informers are in
                 others; or two controllers have the same name.
             InvalidTypeError: it is not a controller, or the name not a text.
-            LifecycleError: the group does not run, or runs in another event loop; or a controller
+            LifecycleError: the group has ended, or belongs to another event loop; or a controller
                 was started before.
         """
         controllers = checked_controllers(controller)
-        self.lifecycle.check_running()
-        if not isinstance(cluster, str):
-            raise InvalidTypeError("cluster", f"must be a text, not {type(cluster).__name__}")
+        check_text("cluster", cluster)
         if cluster in self._engaged:
             reason = f"{cluster!r} is engaged: `await group.disengage({cluster!r})` first"
             raise InvalidArgumentError("cluster", reason)
@@ -136,8 +134,8 @@ class ControllerGroup(Startable):
                     )
                     raise InvalidArgumentError("cluster", reason)
         engagement = Engagement(cluster, controllers, self.lifecycle)
+        engagement.begin()
         self._engaged[cluster] = engagement
-        engagement.start_soon()
 
     async def disengage(self, cluster: str) -> None:
         """Stop the controllers of a cluster: sources, running reconciles, own caches.
@@ -148,9 +146,13 @@ class ControllerGroup(Startable):
         Args:
             cluster: the name under which they were engaged.
 
+        Raises:
+            InvalidTypeError: the name is not a text.
+
         Cancellation:
             Takes effect when they have ended, which their deadlines bound.
         """
+        check_text("cluster", cluster)
         engagement = self._engaged.get(cluster)
         if engagement is None:
             return
@@ -161,7 +163,12 @@ class ControllerGroup(Startable):
                 del self._engaged[cluster]
 
     def engaged(self, cluster: str) -> EngagedClusterStatus | None:
-        """Return the state of an engaged cluster; None if no cluster of this name is engaged."""
+        """Return the state of an engaged cluster; None if no cluster of this name is engaged.
+
+        Raises:
+            InvalidTypeError: the name is not a text.
+        """
+        check_text("cluster", cluster)
         engagement = self._engaged.get(cluster)
         return None if engagement is None else engagement.status()
 
@@ -170,9 +177,13 @@ class ControllerGroup(Startable):
 
         Returns at once if it is not engaged.
 
+        Raises:
+            InvalidTypeError: the name is not a text.
+
         Cancellation:
             Safe; they continue.
         """
+        check_text("cluster", cluster)
         engagement = self._engaged.get(cluster)
         if engagement is not None:
             await engagement.wait_ended()

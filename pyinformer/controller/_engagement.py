@@ -53,13 +53,13 @@ class Engagement:
         self._failure = ""
         self._ended = anyio.Event()
 
-    def start_soon(self) -> None:
-        """Start them in a task of the group.
+    def begin(self) -> None:
+        """Start them in a task of the group, with the group if that has not begun.
 
         Raises:
-            LifecycleError: the group does not run.
+            LifecycleError: the group has ended, or is bound to another event loop.
         """
-        self._group.start_soon(self._run)
+        self._group.run_beside(self._run)
 
     async def _run(self) -> None:
         try:

@@ -71,6 +71,7 @@ class Lifecycle:
         self._factories = tuple(factories)
         self._is_patient = is_patient
         self._engaged: list[Lifecycle] = []
+        self._beside: list[Callable[[], Coroutine[None, None, None]]] = []
         self._own_informers: list[SharedInformer[Any]] = []
         self._stop_observing: list[Callable[[], None]] = []  # crashes of informers
         self._opening: anyio.CancelScope | None = None
@@ -116,15 +117,19 @@ class Lifecycle:
         """Whether it is being cancelled, by its close or by the end of the event loop."""
         return self._host.is_cancelled
 
-    def check_running(self) -> None:
-        """Refuse a call before the start, after the end, or in another event loop.
+    def run_beside(self, function: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run a function in a task as `start_soon`, or with the start if it has not begun.
 
         Raises:
-            LifecycleError: saying which.
+            LifecycleError: it has ended, or is bound to another event loop.
         """
-        self._loop.check()
-        if not self.is_running:
-            raise LifecycleError(f"{self._name}: not running: start it first, or make a new one")
+        self._loop.claim()
+        if self._is_closed or self._is_stopping or self._ended.is_set():
+            raise LifecycleError(f"{self._name}: it has ended; make a new one")
+        if self._host.is_running:
+            self._host.start_soon(function)
+        else:
+            self._beside.append(function)
 
     async def start(self) -> None:
         """Start everything and wait until the workers work.
@@ -356,6 +361,8 @@ class Lifecycle:
             if self._is_stopping:
                 return
             ready()
+            for function in self._beside:
+                group.start_soon(function)
             await self._crashed.wait()
             if self._crash is not None:
                 raise self._crash

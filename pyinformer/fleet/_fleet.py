@@ -196,7 +196,7 @@ class Fleet(Startable, Generic[_T]):
 
         Raises:
             InvalidArgumentError: one is empty, or the names are those of an informer's objects.
-            InvalidTypeError: they are no texts.
+            InvalidTypeError: one of them is not a text.
             LifecycleError: it is closed, or runs in another event loop.
         """
         if self._followed is not None:
@@ -295,7 +295,7 @@ class Fleet(Startable, Generic[_T]):
         wanted = {} if self._is_closing else dict(self._addresses)
         if self._shared is not None:
             owned = {name: self._shared.lease_of(name) for name in wanted}
-            # Of another life of the same bucket, everything begins anew.
+            # Of another life of the same bucket, everything begins again.
             wanted = {one: (wanted[one], lease) for one, lease in owned.items() if lease}
         kept = {name: one.address for name, one in self._kept.items()}
         begins, ends = changes(wanted, kept)

@@ -35,19 +35,19 @@ def checked_name_list(names: Iterable[str]) -> tuple[str, ...]:
     """Return names, each once, in their order.
 
     Raises:
-        InvalidTypeError: they are no texts, or a single text.
+        InvalidTypeError: one of them is not a text, or they are a single text.
         InvalidArgumentError: one is empty.
     """
     if isinstance(names, str):
         raise InvalidTypeError("names", f"must be several names, not the text {names!r}")
     check_iterable("names", names, shown="names, or an informer")
-    found = tuple(dict.fromkeys(names))
-    for name in found:
+    given = tuple(names)
+    for name in given:
         if not isinstance(name, str):
             raise InvalidTypeError("names", f"must be texts, got {type(name).__name__}")
         if not name:
             raise InvalidArgumentError("names", "must not be empty")
-    return found
+    return tuple(dict.fromkeys(given))
 
 
 @final

@@ -135,7 +135,7 @@ class SharedClusters:
         return any(one.engine.is_reconciling(_every) for one in self._controllers(number))
 
     def is_unfinished(self, _number: int) -> bool:
-        """Return False: the next owner's caches and timers begin anew, and repeat everything."""
+        """Return False: the next owner's caches and timers begin again, and repeat everything."""
         return False
 
     def _controllers(self, number: int) -> list[Controller[Any]]:

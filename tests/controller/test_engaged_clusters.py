@@ -82,6 +82,34 @@ async def test_a_cluster_that_stalls_with_all_workers_delays_no_other() -> None:
         assert len(stalls.ended) == 20
 
 
+async def test_what_is_engaged_before_the_group_starts_begins_with_it() -> None:
+    source, calls = Said(), Calls()
+    group = ControllerGroup()
+    group.engage(controller("sync", calls, source), "east")
+    group.engage(controller("sync", Calls(), Said(has_synced=False)), "west")
+    await elapse(1.0)
+    assert states(group) == {"east": "starting", "west": "starting"}
+    assert source.enqueue is None
+    async with group:
+        await elapse(1.0)
+        assert states(group) == {"east": "working", "west": "starting"}
+        source.say("default/a")
+        await elapse(1.0)
+        assert len(calls.seen) == 1
+    assert source.was_detached
+
+
+async def test_what_is_disengaged_before_the_group_starts_never_begins() -> None:
+    source = Said()
+    group = ControllerGroup()
+    group.engage(controller("sync", Calls(), source), "east")
+    await group.disengage("east")
+    async with group:
+        await elapse(1.0)
+        assert source.enqueue is None
+        assert group.status().engaged == ()
+
+
 async def test_a_cluster_that_does_not_sync_ends_nothing_and_starts_when_it_does(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -153,7 +181,7 @@ async def test_the_end_of_the_group_drains_engaged_clusters_together_with_the_ot
     assert sorted(ended) == ["default/far", "default/own"]
     assert asyncio.get_running_loop().time() == 6.0
     assert far.was_detached
-    with pytest.raises(LifecycleError, match="not running"):
+    with pytest.raises(LifecycleError, match="it has ended; make a new one"):
         group.engage(controller("late", Calls()), "late")
 
 
@@ -258,17 +286,14 @@ async def test_a_cancelled_disengage_still_ends_the_cluster(how: str) -> None:
 
 
 async def test_what_cannot_be_engaged_is_refused() -> None:
-    group = ControllerGroup()
-    with pytest.raises(LifecycleError, match="not running: start it first"):
-        group.engage(controller("sync", Calls()), "east")
-    async with group:
+    async with ControllerGroup() as group:
         wrong: Any = ["not a controller"]
         with pytest.raises(InvalidTypeError, match="must be Controllers, got str"):
             group.engage(wrong, "east")
         with pytest.raises(InvalidArgumentError, match="must not be empty"):
             group.engage([], "east")
         nameless: Any = 3
-        with pytest.raises(InvalidTypeError, match="must be a text, not int"):
+        with pytest.raises(InvalidTypeError, match="must be a text, got int"):
             group.engage(controller("sync", Calls()), nameless)
         with pytest.raises(InvalidArgumentError, match="two are named 'sync'"):
             group.engage([controller("sync", Calls()), controller("sync", Calls())], "east")

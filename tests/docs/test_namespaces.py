@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.testing import Fault
+import pyinformer
+from pyinformer.testing import Fault, World
 from tests.cache.informer.clusters import cluster_of, pod
 from tests.docs.pages import blocks
 
 if TYPE_CHECKING:
+    from pyinformer import Cluster, KubeObject, Request
     from pyinformer.testing import APIServer
 
 _PAGE = "docs/howto/namespaces-and-clusters.md"
@@ -69,3 +72,52 @@ async def test_labels_choose_the_namespaces(apiserver: APIServer, shown: dict[st
     _fill(apiserver)
     async with cluster_of(apiserver) as cluster:
         assert await shown["of_the_web_team"](cluster) == {"shop/a", "shop/b"}
+
+
+async def test_a_cluster_is_engaged_and_disengaged(
+    apiserver: APIServer, shown: dict[str, Any]
+) -> None:
+    called: list[str] = []
+
+    async def sync(cluster: Cluster, request: Request, pod: object) -> None:
+        called.append(f"{cluster.name} {request.key}")
+
+    _fill(apiserver)
+    shown["sync"] = sync
+    async with pyinformer.connect(server=apiserver.url, name="east") as cluster:
+        await shown["visit"](cluster, 2.0)
+    assert sorted(called) == [f"east {key}" for key in ("other/a", "search/a", "shop/a", "shop/b")]
+
+
+async def test_a_fleet_serves_the_clusters_of_its_names(
+    apiserver: APIServer, shown: dict[str, Any]
+) -> None:
+    def connect(name: str) -> Any:
+        server = apiserver.url if name == "good" else "http://127.0.0.1:9"
+        return pyinformer.connect(server=server, name=name)
+
+    _fill(apiserver)
+    assert await shown["serve"](["good", "away"], 3.0, connect) == [
+        "good: working",
+        "away: starting",
+    ]
+
+
+def test_the_address_of_a_paused_tenant_is_none(shown: dict[str, Any]) -> None:
+    def tenant(paused: str) -> KubeObject[None]:
+        found: dict[str, Any] = {
+            "apiVersion": "example.com/v1",
+            "kind": "Tenant",
+            "metadata": {
+                "name": "a",
+                "namespace": "default",
+                "annotations": {"example.com/paused": paused},
+            },
+            "spec": {"server": "https://a"},
+        }
+        with World([found]) as world:
+            read = partial(world.cluster.get, "example.com/v1", "tenants", "default/a")
+            return world.run(read)
+
+    assert shown["address"](tenant("true")) is None
+    assert shown["address"](tenant("false")) == "https://a"

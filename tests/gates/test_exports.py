@@ -29,6 +29,7 @@ PUBLIC: dict[str, list[str]] = {
         "ControllerOptions",
         "Deleted",
         "Event",
+        "Fleet",
         "ForbiddenError",
         "GroupVersionResource",
         "InformerError",
@@ -327,6 +328,12 @@ PUBLIC: dict[str, list[str]] = {
         "admission_policy_yaml",
     ],
     "pyinformer.sharding": ["Buckets", "By", "SharingStatus", "sharing_policy_yaml"],
+    "pyinformer.fleet": [
+        "Fleet",
+        "FleetClusterState",
+        "FleetClusterStatus",
+        "FleetStatus",
+    ],
     "pyinformer.operator": [
         "CustomResource",
         "HasStatus",

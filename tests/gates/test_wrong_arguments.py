@@ -334,6 +334,19 @@ def _special(cluster: Any, factory: Any, maps: Any) -> dict[str, dict[str, Any]]
     """Return arguments of single calls, as in _ARGUMENTS."""
     obj = maps.lister.get("default/a")
     return {
+        "Fleet()": {
+            "pool": pyinformer.ClusterPool(lambda _cluster: None),  # type: ignore[arg-type, return-value]
+            "names": ["a"],
+            "name": "",
+        },
+        "ControllerGroup.engage": {
+            "controller": pyinformer.Controller("engaged", lambda _request, _obj: None),
+            "cluster": "a",
+        },
+        "ControllerGroup.disengage": {"cluster": "a"},
+        "ControllerGroup.engaged": {"cluster": "a"},
+        "ControllerGroup.wait_disengaged": {"cluster": "a"},
+        "Fleet.set_names": {"names": ["a"]},
         "Controller.requests_for": {"informer": maps, "event": pyinformer.Added(obj)},
         "Cluster.record_write": {"obj": obj.to_dict()},
         "Health.add": {"watched": factory},
@@ -360,6 +373,8 @@ def _receivers(cluster: Any, factory: Any, maps: Any) -> dict[str, Any]:
         "Operator": app,
         "OperatorRun": app.running(cluster),
         "ClusterPool": pyinformer.ClusterPool(lambda _cluster: None),  # type: ignore[arg-type, return-value]
+        "ControllerGroup": pyinformer.ControllerGroup(),
+        "Fleet": pyinformer.Fleet(pyinformer.ClusterPool(lambda _cluster: None), None, ["a"]),  # type: ignore[arg-type, return-value]
         "LeaderElector": pyinformer.LeaderElector(cluster, "a", namespace="default"),
         "MutationDetector": pyinformer.MutationDetector(),
         "Request": pyinformer.Request("default/a"),

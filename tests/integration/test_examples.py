@@ -252,9 +252,9 @@ async def test_endpoints_of_business_clusters_meet_in_the_ingress_cluster(server
             ]
             factories = [pyinformer.SharedInformerFactory(one) for one in (ingress, *others)]
             syncs = [ClusterSync(business, factories[0]) for business in factories[1:]]
-            group = pyinformer.ControllerGroup(
-                *(sync.controller for sync in syncs), factories=factories
-            )
+            group = pyinformer.ControllerGroup(factories=factories[:1])
+            for sync in syncs:
+                group.engage(sync.controller, sync.name)
             running = asyncio.create_task(group.run())
             await merged.become({"eu": ["10.1.0.1"]})
             us.accept_again()

@@ -377,9 +377,14 @@ class ClusterPool(Startable, Generic[_T]):
         Args:
             name: which cluster.
 
+        Raises:
+            InvalidArgumentError: the name is empty.
+            InvalidTypeError: the name is not a text.
+
         Cancellation:
             Safe.
         """
+        _check_name(name)
         member = self._members.get(name)
         while member is not None and member.state == "open":
             await member.changed.wait()
