@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from pyinformer.leaderelection import LeaderElectionOptions
     from pyinformer.objects import JSONObject
-    from pyinformer.sharding._hashing import By
     from pyinformer.sharding._members import Members
 
 _RETRY_SECONDS: Final = 0.3  # after a request that failed
@@ -146,7 +145,7 @@ class BucketShares:
         namespace: of all Leases.
         member: the name of this member's own Lease.
         buckets: how many there are.
-        by: what has one bucket.
+        by: what has one bucket, as the table names it.
         members: the Leases of the group.
         options: the durations of the Leases.
         drain_seconds: how long the work of a bucket may take to end before it is cancelled.
@@ -159,7 +158,7 @@ class BucketShares:
         *,
         member: str,
         buckets: int,
-        by: By,
+        by: str,
         members: Members,
         options: LeaderElectionOptions,
         drain_seconds: float,

@@ -54,6 +54,7 @@ from pyinformer.sharding._bucket_shares import (
     WriteTable,
 )
 from pyinformer.sharding._members import Members
+from pyinformer.sharding._options import by_name
 from pyinformer.sharding._status import SharingStatus
 from pyinformer.sharding._table import GROUP_LABEL, Owner
 from pyinformer.telemetry.metrics import NO_METRICS, Sample, fenced, qualified
@@ -81,6 +82,11 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 
 class BucketWork(Protocol):
     """What a member does with its buckets, on the event loop."""
+
+    @property
+    def last_error(self) -> str:
+        """Why some keys have no bucket; empty if all have one."""
+        ...
 
     def begin(self, leases: Sequence[BucketLease]) -> None:
         """Begin with buckets: open each when the caches hold what earlier owners wrote."""
@@ -162,7 +168,7 @@ class GroupMember:
             namespace,
             member=self.name,
             buckets=buckets.count,
-            by=buckets.by,
+            by=by_name(buckets.by),
             members=self._members,
             options=options,
             drain_seconds=buckets.drain_seconds,
@@ -234,7 +240,7 @@ class GroupMember:
         return SharingStatus(
             table=self._table,
             member=self.name,
-            by=self._buckets.by,
+            by=by_name(self._buckets.by),
             buckets=self._buckets.count,
             members=self._living if is_member else 0,
             open=sum(one.admits for one in buckets),
@@ -244,7 +250,12 @@ class GroupMember:
             without_owner_seconds=max(0.0, now - since) if without_owner else 0.0,
             is_member=is_member,
             is_overdue=elector.is_overdue,
-            last_error=elector.watch_refusal or self._last_error or elector.last_error,
+            last_error=(
+                elector.watch_refusal
+                or self._last_error
+                or elector.last_error
+                or self._work.last_error
+            ),
         )
 
     def _samples(self) -> Iterable[Sample]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyinformer.objects import JSONObject
-    from pyinformer.sharding._hashing import By
 
 GROUP_LABEL: Final = "pyinformer.dev/buckets"
 """The label of all Leases of a group, the table among them; its value is the operator's name."""
@@ -53,7 +52,8 @@ class Owner(NamedTuple):
 class Table:
     """Who owns which bucket, and what the next owner has to wait for."""
 
-    by: By
+    by: str
+    """What has one bucket: each `key`, all of a `namespace` or `cluster`, or a function's name."""
     owners: tuple[Owner | None, ...]
     """By bucket."""
     dirty: frozenset[int]
@@ -67,7 +67,7 @@ class Table:
     written to this one, or is over."""
 
     @classmethod
-    def empty(cls, buckets: int, by: By, *, awaited: frozenset[Owner] = frozenset()) -> Table:
+    def empty(cls, buckets: int, by: str, *, awaited: frozenset[Owner] = frozenset()) -> Table:
         """Return a table in which no bucket has an owner."""
         return cls(
             by=by,
@@ -111,7 +111,7 @@ class _Kind(msgspec.Struct):
 _decode, _decode_kind = decoder_of(_Text), decoder_of(_Kind)
 
 
-def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
+def read_table(lease: LeaseRecord, *, buckets: int, by: str) -> Table | None:
     """Return the table in a Lease; None if it has none, since it is free or a leader's.
 
     Args:

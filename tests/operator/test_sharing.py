@@ -13,7 +13,7 @@ import yaml
 
 import pyinformer
 from pyinformer.client.cluster import Cluster, WriteOptions
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
@@ -21,7 +21,7 @@ from tests.telemetry.metrics.reading import collected
 from tests.waiting import now, pause, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from pyinformer.operator import OperatorRun
     from pyinformer.sharding import SharingStatus
@@ -732,6 +732,131 @@ def test_all_keys_of_a_namespace_have_one_replica(world: World) -> None:
     world.run(scenario)
 
 
+def _tenant_but(failing: Collection[str] = ()) -> Callable[[pyinformer.Request], str]:
+    """Return a function that fails for some keys, and elsewhere returns the last digit."""
+
+    def tenant_of(request: pyinformer.Request) -> str:
+        if request.key in failing:
+            raise OSError("a fault of the test")
+        return request.name[-1]
+
+    return tenant_of
+
+
+def test_all_keys_for_which_a_function_returns_one_text_have_one_replica(world: World) -> None:
+    async def scenario() -> None:
+        replicas = [_Replica(world, name, by=_tenant_but()) for name in ("one", "two")]
+        await _start(*replicas)
+        began_at = await _change_all(world)
+        await pause(1)
+        assert _sum(replicas, began_at) == _keys()
+        owners = [{key[-1] for key in one.keys(began_at)} for one in replicas]
+        assert not owners[0] & owners[1]
+        assert all(owners)
+        assert "by tests.operator.test_sharing._tenant_but.<locals>.tenant_of of" in str(
+            replicas[0].sharing
+        )
+        for one in replicas:
+            await one.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("is_everywhere", [True, False])
+def test_keys_for_which_the_function_fails_have_no_replica_until_it_returns(
+    world: World, caplog: pytest.LogCaptureFixture, *, is_everywhere: bool
+) -> None:
+    """One that guessed a bucket could handle a key together with one that did not have to."""
+
+    async def scenario() -> None:
+        failing = ({"default/m0", "default/m1"}, {"default/m0"} if is_everywhere else set())
+        replicas = [
+            _Replica(world, name, by=_tenant_but(failing[place]))
+            for place, name in enumerate(("one", "two"))
+        ]
+        await _start(*replicas)
+        began_at = await _change_all(world)
+        await pause(60)
+        found = _sum(replicas, began_at)
+        assert max(found.values()) == 1
+        assert set(found) >= set(_keys()) - failing[0]
+        assert not set(replicas[0].keys()) & failing[0]
+        assert not set(replicas[1].keys()) & failing[1]
+        assert "tenant_of fails at" in replicas[0].sharing.last_error
+        assert caplog.text.count("tenant_of fails for") == 1 + is_everywhere
+        for keys in failing:
+            keys.clear()
+        await until(lambda: set(_sum(replicas, began_at)) == set(_keys()))
+        await pause(60)
+        assert _sum(replicas, began_at) == _keys()
+        assert "tenant_of returns a bucket for all keys again" in caplog.text
+        assert replicas[0].sharing.last_error == ""
+        for one in replicas:
+            await one.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("returned", [None, 1, "\ud800"])
+def test_a_function_that_returns_no_text_is_reported(
+    world: World, caplog: pytest.LogCaptureFixture, returned: Any
+) -> None:
+    def tenant_of(_request: pyinformer.Request) -> Any:
+        return returned
+
+    async def scenario() -> None:
+        calls: list[tuple[float, str]] = []
+        one = _Replica(world, "one", by=tenant_of)
+        _call_every_minute(one, calls)
+        async with one.run:
+            await pause(200)
+            assert not one.keys()
+            assert len(calls) == 4  # a timer has the bucket of its name
+        assert caplog.text.count("tenant_of fails for") == 1
+
+    world.run(scenario)
+
+
+def test_what_was_deleted_while_the_function_failed_is_reconciled(world: World) -> None:
+    async def scenario() -> None:
+        failing = {"default/m0"}
+        one = _Replica(world, "one", by=_tenant_but(failing))
+        await _start(one)
+        await pause(1)
+        await world.cluster.delete("v1", "configmaps", "default/m0")
+        await pause(30)
+        assert one.gone == []
+        failing.clear()
+        await until(lambda: one.gone == ["default/m0"])
+        await one.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        pytest.param(lambda: "", r"must be a function like by\(request\)", id="no arguments"),
+        pytest.param(lambda _one, _two: "", "must be a function like", id="two arguments"),
+        pytest.param(str, "must be a function like", id="a type"),
+    ],
+)
+def test_functions_that_cannot_be_called_with_a_request_are_refused(
+    wrong: Any, reason: str
+) -> None:
+    with pytest.raises(InvalidTypeError, match=reason):
+        pyinformer.Buckets(by=wrong)
+
+
+async def _later(_request: pyinformer.Request) -> str:
+    return ""
+
+
+def test_a_function_whose_text_has_to_be_awaited_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match=r"_later cannot be used: must not be asynchronous"):
+        pyinformer.Buckets(by=_later)  # type: ignore[arg-type]
+
+
 def test_a_replica_that_may_not_watch_the_leases_says_so_and_gets_no_share(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -860,7 +985,9 @@ async def _nothing(_request: pyinformer.Request, _obj: Any, _cluster: Cluster) -
     """Reconcile nothing."""
 
 
-@pytest.mark.parametrize(("field", "value"), [("count", 16), ("by", "namespace")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("count", 16), ("by", "namespace"), ("by", _tenant_but())]
+)
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_replica_that_shares_in_another_way_waits_for_the_end_of_the_others(
     world: World, caplog: pytest.LogCaptureFixture, field: str, value: Any, *, is_clean: bool
