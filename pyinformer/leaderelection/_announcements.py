@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import error_text
-from pyinformer.leaderelection._lease import MAX_TRANSITIONS
+from pyinformer.leaderelection._lease import MAX_TRANSITIONS, TABLE_HOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,14 @@ class Announcements:
             return
         self._holder = holder
         # That this replica leads is logged when its term begins.
-        if holder != self._identity and not self._is_member:
+        if holder == TABLE_HOLDER and not self._is_member:
+            _log.warning(
+                "%s waits: the Lease %s is held by replicas that share keys instead of electing a"
+                " leader, until the last of them has ended",
+                self._identity,
+                self._lease,
+            )
+        elif holder != self._identity and not self._is_member:
             _log.info("the Lease %s: the leader is %s", self._lease, holder)
         if self._on_new_leader is None:
             return

@@ -52,7 +52,7 @@ from pyinformer.errors import (
 from pyinformer.leaderelection._announcements import Announcements
 from pyinformer.leaderelection._deadline_thread import MARGIN_SECONDS, DeadlineThread
 from pyinformer.leaderelection._election import Election, Finished, Read, Tenure, Wait, Write
-from pyinformer.leaderelection._lease import MAX_TRANSITIONS, LeaseRecord
+from pyinformer.leaderelection._lease import MAX_TRANSITIONS, TABLE_HOLDER, LeaseRecord
 from pyinformer.leaderelection._lease_requests import LeaseRequests
 from pyinformer.leaderelection._lease_watch import LeaseGroup, LeaseSink
 from pyinformer.leaderelection._options import (
@@ -126,6 +126,8 @@ class LeaderElectionStatus:
             text = f"its term of {self.lease} has ended, its work has not"
         else:
             holder = printable(shortened(self.holder, _MAX_HOLDER_CHARACTERS))
+            if holder == TABLE_HOLDER:
+                holder = "replicas that share keys"
             text = f"waits for {self.lease}, held by {holder or 'no replica'}"
         if self.watch_refusal:
             text += f"; may not watch the Lease: {self.watch_refusal}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer.errors import InternalError, InvalidArgumentError
 from pyinformer.leaderelection import (
+    TABLE_HOLDER,
     Finished,
     LeaseRecord,
     Wait,
@@ -24,7 +25,7 @@ from pyinformer.leaderelection import (
     new_lease,
     released,
 )
-from pyinformer.sharding._table import TABLE_HOLDER, Owner, Table, freed, read_table, with_table
+from pyinformer.sharding._table import Owner, Table, freed, read_table, with_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

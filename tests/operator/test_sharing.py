@@ -17,6 +17,7 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
+from tests.leaderelection.electing import Replica as ElectingReplica
 from tests.telemetry.metrics.reading import collected
 from tests.waiting import now, pause, until
 
@@ -333,6 +334,26 @@ def test_the_last_replica_that_leaves_frees_the_table(world: World) -> None:
         await other.run.start()
         await until(lambda: other.sharing.open == 16)
         await other.run.aclose()
+
+    world.run(scenario)
+
+
+def test_a_replica_that_elects_a_leader_says_once_that_it_waits_for_those_that_share(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one, electing = _Replica(world, "one"), ElectingReplica(world, "two")
+        await _start(one)
+        electing.start()
+        await pause(60)
+        what = "two waits: the Lease default/db-operator is held by replicas that share keys"
+        assert caplog.text.count(what) == 1
+        assert str(electing.elector.status()) == (
+            "waits for default/db-operator, held by replicas that share keys"
+        )
+        await one.run.aclose()
+        await electing.leads.wait()
+        await electing.stop()
 
     world.run(scenario)
 
@@ -1000,6 +1021,7 @@ def test_a_replica_that_shares_in_another_way_waits_for_the_end_of_the_others(
         assert one.sharing.open == 128
         assert one.figure("sharing_moves_total") == 128  # it was not disturbed
         assert "128 buckets by key" in two.sharing.last_error
+        assert "in the Lease default/db-operator" in caplog.text
         assert "the last one that leaves frees the table" in caplog.text
         ended_at = now()
         closing = asyncio.create_task(one.run.aclose()) if is_clean else await _crash(one)
