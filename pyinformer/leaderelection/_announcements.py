@@ -60,7 +60,10 @@ class Announcements:
         """
         what = "shares" if self._is_member else "leads"
         _log.info("%s %s: it holds the Lease %s", self._identity, what, self._lease)
-        self._record("became leader", "BecomeLeader", uid)
+        if self._is_member:
+            self._record("joined the replicas that share the keys", "Join", uid)
+        else:
+            self._record("became leader", "BecomeLeader", uid)
 
     def on_last_number(self) -> None:
         """Announce that the term has the greatest possible number, which later terms keep."""
@@ -117,7 +120,10 @@ class Announcements:
         Args:
             uid: of the Lease; empty if it does not exist.
         """
-        self._record("stopped leading", "StopLeading", uid)
+        if self._is_member:
+            self._record("left the replicas that share the keys", "Leave", uid)
+        else:
+            self._record("stopped leading", "StopLeading", uid)
 
     def on_holder(self, holder: str) -> None:
         """Announce the holder of the Lease, if it has changed."""
@@ -150,4 +156,5 @@ class Announcements:
         if uid:
             metadata["uid"] = uid
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-        self._recorder.event(body, "LeaderElection", f"{self._identity} {text}", action=action)
+        reason = "Sharing" if self._is_member else "LeaderElection"
+        self._recorder.event(body, reason, f"{self._identity} {text}", action=action)

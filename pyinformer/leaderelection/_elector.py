@@ -156,7 +156,8 @@ class LeaderElector:
         ends_process: end the process if work still runs, or blocks the event loop, one second
             before another replica may lead. Otherwise that is only logged.
         on_new_leader: called with the identity of each new holder, which may be this replica.
-        recorder: where the events `<identity> became leader` and `stopped leading` are recorded.
+        recorder: where the events `<identity> became leader` and `stopped leading` are recorded,
+            or, with `group`, that it joined and left.
         metrics: where the metrics of leader election go, under client-go's names, while it runs;
             None for the cluster's metrics. Their label `name` is the name of the Lease, after that
             of the cluster if it has one.

@@ -132,6 +132,7 @@ class SharedControllers(Replica):
             buckets=buckets,
             work=self,
             grace_seconds=grace_seconds + CLOSE_SECONDS,
+            recorder=builder.event_recorder,
             metrics=metrics,
             ends_process=ends_process,
         )

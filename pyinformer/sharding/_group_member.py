@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
     from pyinformer.client.cluster import Cluster
+    from pyinformer.controller.conventions import EventRecorder
     from pyinformer.leaderelection import LeaseRecord, Term
     from pyinformer.sharding._options import Buckets
     from pyinformer.telemetry.metrics import Metrics
@@ -123,6 +124,7 @@ class GroupMember:
         buckets: how the keys are shared; its namespace is set.
         work: what is done with the buckets.
         grace_seconds: how long work takes to end after it was cancelled.
+        recorder: where Events are recorded: that a member joined, left, or was revoked.
         metrics: where its metrics go.
         ends_process: whether a thread ends the process if work outlives that Lease.
     """
@@ -135,6 +137,7 @@ class GroupMember:
         buckets: Buckets,
         work: BucketWork,
         grace_seconds: float,
+        recorder: EventRecorder,
         metrics: Metrics,
         ends_process: bool,
     ) -> None:
@@ -146,6 +149,7 @@ class GroupMember:
         self._table = f"{namespace}/{group}"
         self._buckets = buckets
         self._work = work
+        self._recorder = recorder
         options = buckets.options
         # All that it has is given up before the Lease is released.
         end_seconds = buckets.drain_seconds + grace_seconds + options.renew_deadline_seconds
@@ -158,6 +162,7 @@ class GroupMember:
             identity=identity,
             options=replace(options, end_timeout_seconds=self.end_timeout_seconds),
             ends_process=ends_process if buckets.ends_process is None else buckets.ends_process,
+            recorder=recorder,
             metrics=NO_METRICS,  # a Lease of each process would be a series of each process
             group=LeaseGroup(GROUP_LABEL, group, self),
         )
@@ -530,9 +535,14 @@ class GroupMember:
 
     async def _revoke(self, name: str, write: Write) -> LeaseRecord | None:
         try:
-            return await _found(self._requests.send(name, write))
+            lease = await _found(self._requests.send(name, write))
         except ConflictError:  # it lives, or another member was faster
             return await _found(self._requests.send(name, Read()))
+        if lease is not None:
+            _log.warning("%s has revoked %s, which was not renewed in time", self.name, name)
+            note = f"{name} was revoked by {self.elector.identity}: it was not renewed in time"
+            self._recorder.event(lease.body, "Sharing", note, type="Warning", action="Revoke")
+        return lease
 
     async def _write_table(self, write: Write) -> None:
         try:

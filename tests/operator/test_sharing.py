@@ -975,6 +975,35 @@ def test_its_metrics_carry_the_name_of_the_operator(world: World) -> None:
     world.run(scenario)
 
 
+def test_events_report_who_joined_left_and_was_revoked(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        await _start(one, two)
+        closing = await _crash(two)
+        await until(lambda: one.sharing.open == 128)
+        await closing
+        await one.run.aclose()
+
+    world.run(scenario)
+    events = world.list("events.k8s.io/v1", "events", "default")
+    found = sorted(
+        (event["regarding"]["name"], event["type"], event["action"], event["note"])
+        for event in events
+    )
+    assert {event["reason"] for event in events} == {"Sharing"}
+    assert found == [
+        ("db-operator.one", "Normal", "Join", "one joined the replicas that share the keys"),
+        ("db-operator.one", "Normal", "Leave", "one left the replicas that share the keys"),
+        ("db-operator.two", "Normal", "Join", "two joined the replicas that share the keys"),
+        (
+            "db-operator.two",
+            "Warning",
+            "Revoke",
+            "db-operator.two was revoked by one: it was not renewed in time",
+        ),
+    ]
+
+
 def _refused_tables(body: bytes) -> bytes:
     """Have the server refuse what would change a table."""
     return b"{}" if b"pyinformer.dev/table" in body else body
@@ -993,6 +1022,22 @@ def test_required_rights_include_the_leases(world: World) -> None:
         } in rules
 
     world.run(scenario)
+
+
+def test_required_rights_include_events_where_the_leases_are() -> None:
+    app = pyinformer.Operator("db-operator", sharding=pyinformer.Buckets(namespace="ops"))
+    app.reconcile("v1", "configmaps")(_nothing)
+    text = app.required_rbac(namespaces="shop", name="db", service_account="ops/db")
+    (role,) = (
+        one
+        for one in yaml.safe_load_all(text)
+        if one["kind"] == "Role" and one["metadata"]["namespace"] == "ops"
+    )
+    assert {
+        "apiGroups": ["events.k8s.io"],
+        "resources": ["events"],
+        "verbs": ["create", "get", "patch"],
+    } in role["rules"]
 
 
 def test_rights_without_a_namespace_are_refused() -> None:
