@@ -10,6 +10,7 @@ from pyinformer.leaderelection._election import Wait as Wait
 from pyinformer.leaderelection._election import Write as Write
 from pyinformer.leaderelection._elector import Lead, LeaderElectionStatus, LeaderElector
 from pyinformer.leaderelection._elector import system_clocks as system_clocks
+from pyinformer.leaderelection._lease import TABLE_HOLDER as TABLE_HOLDER
 from pyinformer.leaderelection._lease import LeaseRecord as LeaseRecord
 from pyinformer.leaderelection._lease import WrittenVersions
 from pyinformer.leaderelection._lease import later_written as later_written

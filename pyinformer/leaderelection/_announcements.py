@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import error_text
-from pyinformer.leaderelection._lease import MAX_TRANSITIONS
+from pyinformer.leaderelection._lease import MAX_TRANSITIONS, TABLE_HOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,10 @@ class Announcements:
         """
         what = "shares" if self._is_member else "leads"
         _log.info("%s %s: it holds the Lease %s", self._identity, what, self._lease)
-        self._record("became leader", "BecomeLeader", uid)
+        if self._is_member:
+            self._record("joined the replicas that share the keys", "Join", uid)
+        else:
+            self._record("became leader", "BecomeLeader", uid)
 
     def on_last_number(self) -> None:
         """Announce that the term has the greatest possible number, which later terms keep."""
@@ -117,7 +120,10 @@ class Announcements:
         Args:
             uid: of the Lease; empty if it does not exist.
         """
-        self._record("stopped leading", "StopLeading", uid)
+        if self._is_member:
+            self._record("left the replicas that share the keys", "Leave", uid)
+        else:
+            self._record("stopped leading", "StopLeading", uid)
 
     def on_holder(self, holder: str) -> None:
         """Announce the holder of the Lease, if it has changed."""
@@ -125,7 +131,14 @@ class Announcements:
             return
         self._holder = holder
         # That this replica leads is logged when its term begins.
-        if holder != self._identity and not self._is_member:
+        if holder == TABLE_HOLDER and not self._is_member:
+            _log.warning(
+                "%s waits: the Lease %s is held by replicas that share keys instead of electing a"
+                " leader, until the last of them has ended",
+                self._identity,
+                self._lease,
+            )
+        elif holder != self._identity and not self._is_member:
             _log.info("the Lease %s: the leader is %s", self._lease, holder)
         if self._on_new_leader is None:
             return
@@ -143,4 +156,5 @@ class Announcements:
         if uid:
             metadata["uid"] = uid
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-        self._recorder.event(body, "LeaderElection", f"{self._identity} {text}", action=action)
+        reason = "Sharing" if self._is_member else "LeaderElection"
+        self._recorder.event(body, reason, f"{self._identity} {text}", action=action)

@@ -52,7 +52,7 @@ from pyinformer.errors import (
 from pyinformer.leaderelection._announcements import Announcements
 from pyinformer.leaderelection._deadline_thread import MARGIN_SECONDS, DeadlineThread
 from pyinformer.leaderelection._election import Election, Finished, Read, Tenure, Wait, Write
-from pyinformer.leaderelection._lease import MAX_TRANSITIONS, LeaseRecord
+from pyinformer.leaderelection._lease import MAX_TRANSITIONS, TABLE_HOLDER, LeaseRecord
 from pyinformer.leaderelection._lease_requests import LeaseRequests
 from pyinformer.leaderelection._lease_watch import LeaseGroup, LeaseSink
 from pyinformer.leaderelection._options import (
@@ -126,6 +126,8 @@ class LeaderElectionStatus:
             text = f"its term of {self.lease} has ended, its work has not"
         else:
             holder = printable(shortened(self.holder, _MAX_HOLDER_CHARACTERS))
+            if holder == TABLE_HOLDER:
+                holder = "replicas that share keys"
             text = f"waits for {self.lease}, held by {holder or 'no replica'}"
         if self.watch_refusal:
             text += f"; may not watch the Lease: {self.watch_refusal}"
@@ -154,7 +156,8 @@ class LeaderElector:
         ends_process: end the process if work still runs, or blocks the event loop, one second
             before another replica may lead. Otherwise that is only logged.
         on_new_leader: called with the identity of each new holder, which may be this replica.
-        recorder: where the events `<identity> became leader` and `stopped leading` are recorded.
+        recorder: where the events `<identity> became leader` and `stopped leading` are recorded,
+            or, with `group`, that it joined and left.
         metrics: where the metrics of leader election go, under client-go's names, while it runs;
             None for the cluster's metrics. Their label `name` is the name of the Lease, after that
             of the cluster if it has one.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WRITTEN_ANNOTATION: Final = "pyinformer.dev/written"
 """What a leader that released its Lease, and the leaders before it, have written."""
+TABLE_HOLDER: Final = "pyinformer.dev/buckets"
+"""Who holds a Lease by which replicas share keys instead of electing a leader."""
 ALL_OTHERS: Final = "*"
 """Stands for every resource that is not named."""
 MAX_TRANSITIONS: Final = 2**31 - 1
@@ -73,6 +75,11 @@ class LeaseRecord:
     def name(self) -> str:
         """Its name."""
         return str(_mapping(self.body.get("metadata")).get("name") or "")
+
+    @property
+    def key(self) -> str:
+        """Its namespace and name, `namespace/name`."""
+        return f"{_mapping(self.body.get('metadata')).get('namespace') or ''}/{self.name}"
 
     @property
     def labels(self) -> JSONObject:

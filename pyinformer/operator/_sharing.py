@@ -8,18 +8,18 @@ exists or was deleted lately is enqueued. When it leaves, its requests are forgo
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import loop_time
+from pyinformer._runtime.tasks import loop_time, spread
 from pyinformer.cache.informer import CaughtUp, caught_up, unknown_version
 from pyinformer.controller import ControllerGroup
 from pyinformer.leaderelection import WrittenVersions, later_written, system_clocks
 from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
-from pyinformer.sharding import GroupMember, bucket_of
+from pyinformer.sharding import NO_BUCKET, GroupMember, KeyBuckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -40,7 +40,7 @@ _log = get_logger(__name__)
 _LIST_SECONDS: Final = 10.0  # how long lists may bring nothing, until other functions are called
 _OPEN_AGAIN_SECONDS: Final = 10.0
 _DELETED_SECONDS: Final = 3600.0  # so long a deletion is remembered for a bucket that is elsewhere
-_REMEMBERED: Final = 100_000  # keys whose bucket is known without a hash of it: 13 MB
+_PLACE_AGAIN_SECONDS: Final = 10.0
 
 
 @final
@@ -63,7 +63,8 @@ class BucketGate:
     ) -> None:
         self.controller: Controller[None] = controller
         self.each: Reconciler | None = each
-        self._number_of = number_of
+        self.number_of: Callable[[RequestId], int] = number_of
+        """Returns the bucket of a request."""
         self._on_started = on_started
         self._leases: dict[int, BucketLease] = {}
 
@@ -73,7 +74,7 @@ class BucketGate:
 
     def guard_of(self, request_id: RequestId) -> BucketLease | None:
         """Return what guards the writes of a reconcile that starts now; None if it may not."""
-        lease = self._leases.get(self._number_of(request_id))
+        lease = self._leases.get(self.number_of(request_id))
         return None if lease is None or lease.bucket.is_leaving else lease
 
     def on_started(self) -> None:
@@ -117,8 +118,7 @@ class SharedControllers(Replica):
         metrics: Metrics,
         ends_process: bool,
     ) -> None:
-        number_of = partial(_number_of, buckets)
-        self._number_of: Callable[[RequestId], int] = lru_cache(_REMEMBERED)(number_of)
+        self._keys = KeyBuckets(buckets)
         # So long before a bucket is taken over, the owner before may have ceased to call timers.
         self._gap_seconds = buckets.drain_seconds + buckets.options.lease_duration_seconds
         self._gates: tuple[BucketGate, ...] = ()
@@ -132,6 +132,7 @@ class SharedControllers(Replica):
             buckets=buckets,
             work=self,
             grace_seconds=grace_seconds + CLOSE_SECONDS,
+            recorder=builder.event_recorder,
             metrics=metrics,
             ends_process=ends_process,
         )
@@ -145,6 +146,11 @@ class SharedControllers(Replica):
             builder,
             grace_seconds=self.member.end_timeout_seconds + CLOSE_SECONDS,
         )
+
+    @property
+    def last_error(self) -> str:
+        """Why some keys have no bucket; empty if all have one."""
+        return self._keys.last_error
 
     @property
     def controllers(self) -> tuple[Controller[None], ...]:
@@ -162,6 +168,8 @@ class SharedControllers(Replica):
 
     async def _compete(self) -> None:
         self._host.start_soon(self._follow_group)
+        if self._keys.may_fail:
+            self._host.start_soon(self._place_again)
         await self.member.run()
 
     async def _close(self) -> None:
@@ -190,7 +198,8 @@ class SharedControllers(Replica):
         return self._with_failure(self.group.status())
 
     def _gate(self, controller: Controller[None], each: Reconciler | None) -> BucketGate:
-        return BucketGate(controller, each, self._number_of, self._started)
+        number_of = self._keys.of_timer if each is None else self._keys.of
+        return BucketGate(controller, each, number_of, self._started)
 
     def _started(self, gate: BucketGate) -> None:
         """Record a controller that has started; of a later one, open its buckets."""
@@ -221,20 +230,18 @@ class SharedControllers(Replica):
         since_at = -math.inf if is_cut else loop_time() - self._gap_seconds
         self._cut_short.discard(lease.bucket.number)
         for gate in self._gates:
-            self._soon(partial(self._replay, gate, [lease], since_at))
+            is_wanted = _is_in(gate, lease.bucket.number)
+            self._soon(partial(self._replay, gate, is_wanted, since_at))
 
     def cancel(self, lease: BucketLease, reason: str) -> None:
         """Cancel the reconciles of a bucket."""
         number = lease.bucket.number
 
-        def is_of_it(request_id: RequestId) -> bool:
-            return self._number_of(request_id) == number
-
         def because() -> FencedError:
             return lease.refusal(reason)
 
         for gate in self._gates:
-            engine = gate.controller.engine
+            engine, is_of_it = gate.controller.engine, _is_in(gate, number)
             if gate.each is None and engine.is_reconciling(is_of_it):
                 self._cut_short.add(number)
             engine.cancel_nowait(is_of_it, because)
@@ -252,18 +259,15 @@ class SharedControllers(Replica):
 
     def is_busy(self, number: int) -> bool:
         """Return whether a reconcile of a bucket runs."""
-        number_of = self._number_of
-        return any(
-            gate.controller.engine.is_reconciling(lambda one: number_of(one) == number)
+        return any(  # what has no bucket now had one when it started, perhaps this one
+            gate.controller.engine.is_reconciling(_is_in(gate, number, NO_BUCKET))
             for gate in self._gates
         )
 
     def is_unfinished(self, number: int) -> bool:
         """Return whether a timer of a bucket was cut short or has failed: no event repeats it."""
-        number_of = self._number_of
         return number in self._cut_short or any(
-            gate.each is None
-            and gate.controller.engine.is_failing(lambda one: number_of(one) == number)
+            gate.each is None and gate.controller.engine.is_failing(_is_in(gate, number))
             for gate in self._gates
         )
 
@@ -300,8 +304,9 @@ class SharedControllers(Replica):
                 gate.open(leases)
             for lease in leases:
                 lease.bucket.is_open = all(gate.has(lease) for gate in self._gates)
+            numbers = [one.bucket.number for one in leases]
             for gate in opened:
-                await self._replay(gate, leases, since_at)
+                await self._replay(gate, _is_in(gate, *numbers), since_at)
             if pending:
                 await anyio.sleep(_OPEN_AGAIN_SECONDS)
 
@@ -325,15 +330,21 @@ class SharedControllers(Replica):
         for gate in opened:
             self._waiting.pop(gate.controller.name, None)
 
+    async def _place_again(self) -> None:
+        """Enqueue the requests that had no bucket, and have one now."""
+        while True:
+            await anyio.sleep(_PLACE_AGAIN_SECONDS)
+            found: set[RequestId] = set()
+            await spread(self._keys.try_again(found))
+            if found:
+                for gate in self._gates:
+                    if gate.each is not None:
+                        await self._replay(gate, found.__contains__, -math.inf)
+
     async def _replay(
-        self, gate: BucketGate, leases: Sequence[BucketLease], since_at: float
+        self, gate: BucketGate, is_wanted: Callable[[RequestId], bool], since_at: float
     ) -> None:
-        """Enqueue what exists, and what was deleted lately, of some buckets."""
-        numbers, number_of = {one.bucket.number for one in leases}, self._number_of
-
-        def is_wanted(request_id: RequestId) -> bool:
-            return number_of(request_id) in numbers
-
+        """Enqueue what exists, and what was deleted lately, of the wanted requests."""
         if gate.each is not None:
             primary = self._builder.informers[gate.each.scope]
             self._deletions.enqueue(
@@ -345,9 +356,10 @@ class SharedControllers(Replica):
         await gate.controller.engine.replay(is_wanted, since_at=since_at)
 
 
-def _number_of(buckets: Buckets, request_id: RequestId) -> int:
-    key, cluster = request_id
-    return bucket_of(key, cluster, buckets=buckets.count, by=buckets.by)
+def _is_in(gate: BucketGate, *numbers: int) -> Callable[[RequestId], bool]:
+    """Return a function that returns whether a request of a controller is in these buckets."""
+    wanted, number_of = frozenset(numbers), gate.number_of
+    return lambda request_id: number_of(request_id) in wanted
 
 
 def _awaited(leases: Sequence[BucketLease]) -> WrittenVersions:

@@ -18,6 +18,8 @@ from pyinformer.sharding._group_member import BucketWork as BucketWork
 from pyinformer.sharding._group_member import GroupMember as GroupMember
 from pyinformer.sharding._hashing import By
 from pyinformer.sharding._hashing import bucket_of as bucket_of
+from pyinformer.sharding._key_buckets import NO_BUCKET as NO_BUCKET
+from pyinformer.sharding._key_buckets import KeyBuckets as KeyBuckets
 from pyinformer.sharding._members import Members as Members
 from pyinformer.sharding._options import Buckets
 from pyinformer.sharding._options import check_group as check_group

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer.errors import InternalError, InvalidArgumentError
 from pyinformer.leaderelection import (
+    TABLE_HOLDER,
     Finished,
     LeaseRecord,
     Wait,
@@ -24,14 +25,13 @@ from pyinformer.leaderelection import (
     new_lease,
     released,
 )
-from pyinformer.sharding._table import TABLE_HOLDER, Owner, Table, freed, read_table, with_table
+from pyinformer.sharding._table import Owner, Table, freed, read_table, with_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pyinformer.leaderelection import LeaderElectionOptions
     from pyinformer.objects import JSONObject
-    from pyinformer.sharding._hashing import By
     from pyinformer.sharding._members import Members
 
 _RETRY_SECONDS: Final = 0.3  # after a request that failed
@@ -146,7 +146,7 @@ class BucketShares:
         namespace: of all Leases.
         member: the name of this member's own Lease.
         buckets: how many there are.
-        by: what has one bucket.
+        by: what has one bucket, as the table names it.
         members: the Leases of the group.
         options: the durations of the Leases.
         drain_seconds: how long the work of a bucket may take to end before it is cancelled.
@@ -159,7 +159,7 @@ class BucketShares:
         *,
         member: str,
         buckets: int,
-        by: By,
+        by: str,
         members: Members,
         options: LeaderElectionOptions,
         drain_seconds: float,

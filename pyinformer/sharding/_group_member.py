@@ -54,6 +54,7 @@ from pyinformer.sharding._bucket_shares import (
     WriteTable,
 )
 from pyinformer.sharding._members import Members
+from pyinformer.sharding._options import by_name
 from pyinformer.sharding._status import SharingStatus
 from pyinformer.sharding._table import GROUP_LABEL, Owner
 from pyinformer.telemetry.metrics import NO_METRICS, Sample, fenced, qualified
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
     from pyinformer.client.cluster import Cluster
+    from pyinformer.controller.conventions import EventRecorder
     from pyinformer.leaderelection import LeaseRecord, Term
     from pyinformer.sharding._options import Buckets
     from pyinformer.telemetry.metrics import Metrics
@@ -81,6 +83,11 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 
 class BucketWork(Protocol):
     """What a member does with its buckets, on the event loop."""
+
+    @property
+    def last_error(self) -> str:
+        """Why some keys have no bucket; empty if all have one."""
+        ...
 
     def begin(self, leases: Sequence[BucketLease]) -> None:
         """Begin with buckets: open each when the caches hold what earlier owners wrote."""
@@ -117,6 +124,7 @@ class GroupMember:
         buckets: how the keys are shared; its namespace is set.
         work: what is done with the buckets.
         grace_seconds: how long work takes to end after it was cancelled.
+        recorder: where Events are recorded: that a member joined, left, or was revoked.
         metrics: where its metrics go.
         ends_process: whether a thread ends the process if work outlives that Lease.
     """
@@ -129,6 +137,7 @@ class GroupMember:
         buckets: Buckets,
         work: BucketWork,
         grace_seconds: float,
+        recorder: EventRecorder,
         metrics: Metrics,
         ends_process: bool,
     ) -> None:
@@ -140,6 +149,7 @@ class GroupMember:
         self._table = f"{namespace}/{group}"
         self._buckets = buckets
         self._work = work
+        self._recorder = recorder
         options = buckets.options
         # All that it has is given up before the Lease is released.
         end_seconds = buckets.drain_seconds + grace_seconds + options.renew_deadline_seconds
@@ -152,6 +162,7 @@ class GroupMember:
             identity=identity,
             options=replace(options, end_timeout_seconds=self.end_timeout_seconds),
             ends_process=ends_process if buckets.ends_process is None else buckets.ends_process,
+            recorder=recorder,
             metrics=NO_METRICS,  # a Lease of each process would be a series of each process
             group=LeaseGroup(GROUP_LABEL, group, self),
         )
@@ -162,7 +173,7 @@ class GroupMember:
             namespace,
             member=self.name,
             buckets=buckets.count,
-            by=buckets.by,
+            by=by_name(buckets.by),
             members=self._members,
             options=options,
             drain_seconds=buckets.drain_seconds,
@@ -234,7 +245,7 @@ class GroupMember:
         return SharingStatus(
             table=self._table,
             member=self.name,
-            by=self._buckets.by,
+            by=by_name(self._buckets.by),
             buckets=self._buckets.count,
             members=self._living if is_member else 0,
             open=sum(one.admits for one in buckets),
@@ -244,7 +255,12 @@ class GroupMember:
             without_owner_seconds=max(0.0, now - since) if without_owner else 0.0,
             is_member=is_member,
             is_overdue=elector.is_overdue,
-            last_error=elector.watch_refusal or self._last_error or elector.last_error,
+            last_error=(
+                elector.watch_refusal
+                or self._last_error
+                or elector.last_error
+                or self._work.last_error
+            ),
         )
 
     def _samples(self) -> Iterable[Sample]:
@@ -519,9 +535,14 @@ class GroupMember:
 
     async def _revoke(self, name: str, write: Write) -> LeaseRecord | None:
         try:
-            return await _found(self._requests.send(name, write))
+            lease = await _found(self._requests.send(name, write))
         except ConflictError:  # it lives, or another member was faster
             return await _found(self._requests.send(name, Read()))
+        if lease is not None:
+            _log.warning("%s has revoked %s, which was not renewed in time", self.name, name)
+            note = f"{name} was revoked by {self.elector.identity}: it was not renewed in time"
+            self._recorder.event(lease.body, "Sharing", note, type="Warning", action="Revoke")
+        return lease
 
     async def _write_table(self, write: Write) -> None:
         try:

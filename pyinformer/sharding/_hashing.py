@@ -31,5 +31,15 @@ def bucket_of(key: str, cluster: str, *, buckets: int, by: By = "key") -> int:
         shared = key.rpartition("/")[0] or key
     else:
         shared = key
-    digest = blake2b(f"{cluster}:{shared}".encode(), digest_size=_DIGEST_BYTES).digest()
+    return bucket_of_text(f"{cluster}:{shared}", buckets=buckets)
+
+
+def bucket_of_text(text: str, *, buckets: int) -> int:
+    """Return the bucket of all keys that share a text, from 0 on.
+
+    Args:
+        text: what they share.
+        buckets: how many there are.
+    """
+    digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
     return int.from_bytes(digest, "big") * buckets >> 8 * _DIGEST_BYTES

@@ -5,12 +5,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, cast, final, get_args
+from typing import TYPE_CHECKING, Final, cast, final, get_args
 
+from pyinformer._runtime.tasks import check_plain, name_of
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElectionOptions, check_identity, check_lease_name
 from pyinformer.objects import check_choice, check_flag, check_integer, check_seconds
 from pyinformer.sharding._hashing import By
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.controller.sources import Request
 
 _BUCKETS: Final = 128  # the largest of six shares is 1.04 of the mean, and the table 1.2 KB
 _MAX_BUCKETS: Final = 4096  # 12 KB of table, written at each move
@@ -35,9 +41,11 @@ class Buckets:
     count: int = _BUCKETS
     """How many buckets there are: many more than replicas, so that their shares are equal."""
 
-    by: By = "key"
+    by: By | Callable[[Request], str] = "key"
     """What has one bucket, so that one replica handles it: each `key`, all keys of a `namespace`,
-    or all of a `cluster`. Large namespaces make shares by namespace unequal."""
+    or all of a `cluster`. Large namespaces make shares by namespace unequal. A function gets a
+    request, without reasons, and returns the text of what has one bucket, such as a tenant. It must
+    return the same in every replica at any time; it is called in any thread, and must not wait."""
 
     namespace: str | None = None
     """The namespace of the Leases; None for that of the pod, and `default` outside of a pod."""
@@ -62,7 +70,10 @@ class Buckets:
         if self.count > _MAX_BUCKETS:
             reason = f"must be at most {_MAX_BUCKETS}, got {self.count}: each is in the table"
             raise InvalidArgumentError("count", reason)
-        check_choice("by", self.by, cast("tuple[str, ...]", get_args(By)))
+        if callable(self.by):
+            check_plain(self.by, "by(request)", 1)
+        else:
+            check_choice("by", self.by, cast("tuple[str, ...]", get_args(By)))
         check_seconds("drain_seconds", self.drain_seconds)
         if self.namespace is not None:
             check_lease_name("namespace", self.namespace)
@@ -70,6 +81,14 @@ class Buckets:
             check_identity(self.identity)
         if self.ends_process is not None:
             check_flag("ends_process", self.ends_process)
+
+
+def by_name(by: By | Callable[[Request], str]) -> str:
+    """Return what the table says has one bucket; a function has its module and name."""
+    if not callable(by):
+        return by
+    name = name_of(by)
+    return name if "." in name else f"__main__.{name}"  # the other choices have no dot
 
 
 def check_group(argument: str, value: str) -> None:

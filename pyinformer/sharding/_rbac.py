@@ -5,12 +5,19 @@ from __future__ import annotations
 from pyinformer.objects import Access
 
 _VERBS = ("create", "delete", "get", "list", "update", "watch")
+_EVENT_VERBS = ("create", "get", "patch")  # as the operator's own Events need
 
 
 def group_accesses(namespace: str) -> tuple[Access, ...]:
-    """Return the rights to the Leases of all members, whose names are not known before.
+    """Return the rights to the Leases of all members, and to Events about them.
+
+    The names of the Leases are not known before.
 
     Args:
         namespace: of the Leases.
     """
-    return (Access("coordination.k8s.io", "leases", _VERBS, frozenset({namespace})),)
+    where = frozenset({namespace})
+    return (
+        Access("coordination.k8s.io", "leases", _VERBS, where),
+        Access("events.k8s.io", "events", _EVENT_VERBS, where),
+    )

@@ -18,7 +18,8 @@ class SharingStatus:
     member: str
     """The name of this replica's own Lease."""
     by: str
-    """What has one bucket: each `key`, all keys of a `namespace`, or of a `cluster`."""
+    """What has one bucket: each `key`, all keys of a `namespace`, or of a `cluster`; or the name of
+    the function that decides."""
     buckets: int
     """How many buckets there are."""
     members: int
@@ -38,7 +39,7 @@ class SharingStatus:
     is_overdue: bool
     """It works, and its own Lease was not renewed for its whole duration."""
     last_error: str
-    """Why the last request for the table failed; empty if it did not."""
+    """Why the last request for the table failed, or why some keys have no bucket; else empty."""
 
     def __str__(self) -> str:
         if not self.is_member:

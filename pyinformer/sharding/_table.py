@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, final
 import msgspec
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.leaderelection import LeaseRecord, released, with_labels
+from pyinformer.leaderelection import TABLE_HOLDER, LeaseRecord, released, with_labels
 from pyinformer.objects import decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyinformer.objects import JSONObject
-    from pyinformer.sharding._hashing import By
 
 GROUP_LABEL: Final = "pyinformer.dev/buckets"
 """The label of all Leases of a group, the table among them; its value is the operator's name."""
-TABLE_HOLDER: Final = "pyinformer.dev/buckets"
-"""Who holds the Lease that has the table."""
 TABLE_ANNOTATION: Final = "pyinformer.dev/table"
 MEMBERS_ANNOTATION: Final = "pyinformer.dev/members"
 """The names of all members that own a bucket, for admission policies: `,a,b,`."""
@@ -53,7 +50,8 @@ class Owner(NamedTuple):
 class Table:
     """Who owns which bucket, and what the next owner has to wait for."""
 
-    by: By
+    by: str
+    """What has one bucket: each `key`, all of a `namespace` or `cluster`, or a function's name."""
     owners: tuple[Owner | None, ...]
     """By bucket."""
     dirty: frozenset[int]
@@ -67,7 +65,7 @@ class Table:
     written to this one, or is over."""
 
     @classmethod
-    def empty(cls, buckets: int, by: By, *, awaited: frozenset[Owner] = frozenset()) -> Table:
+    def empty(cls, buckets: int, by: str, *, awaited: frozenset[Owner] = frozenset()) -> Table:
         """Return a table in which no bucket has an owner."""
         return cls(
             by=by,
@@ -111,7 +109,7 @@ class _Kind(msgspec.Struct):
 _decode, _decode_kind = decoder_of(_Text), decoder_of(_Kind)
 
 
-def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
+def read_table(lease: LeaseRecord, *, buckets: int, by: str) -> Table | None:
     """Return the table in a Lease; None if it has none, since it is free or a leader's.
 
     Args:
@@ -132,17 +130,17 @@ def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
         kind = _decode_kind(text)
         if (kind.format, kind.hash) != (_FORMAT, _HASH):
             theirs = f"a table of format {kind.format} and hash {kind.hash!r}"
-            raise _another(theirs, f"this process writes format {_FORMAT} and hash {_HASH}")
+            raise _another(lease, theirs, f"this process writes format {_FORMAT} and hash {_HASH}")
         found = _decode(text)
         members = dict(enumerate(found.members))
         owners = tuple(None if at == _NO_OWNER else members[at] for at in found.owners)
         leaving = frozenset(members[at] for at in found.leaving)
         awaited = frozenset(members[at] for at in found.awaited)
     except (msgspec.DecodeError, KeyError) as error:
-        raise _another("a table that cannot be read", f"{error}") from error
+        raise _another(lease, "a table that cannot be read", f"{error}") from error
     if (len(owners), found.by) != (buckets, by):
         theirs = f"{len(owners)} buckets by {found.by}"
-        raise _another(theirs, f"this process has {buckets} by {by}")
+        raise _another(lease, theirs, f"this process has {buckets} by {by}")
     return Table(
         by=by,
         owners=owners,
@@ -153,10 +151,10 @@ def read_table(lease: LeaseRecord, *, buckets: int, by: By) -> Table | None:
     )
 
 
-def _another(theirs: str, ours: str) -> InvalidArgumentError:
+def _another(lease: LeaseRecord, theirs: str, ours: str) -> InvalidArgumentError:
     reason = (
-        f"the running replicas have {theirs}, and {ours}. All replicas need the same: stop the"
-        " others first, the last one that leaves frees the table"
+        f"the running replicas have {theirs} in the Lease {lease.key}, and {ours}. All"
+        " replicas need the same: stop the others first, the last one that leaves frees the table"
     )
     return InvalidArgumentError("sharding", reason)
 

@@ -131,6 +131,14 @@ async def test_the_printed_role_is_enough_for_replicas_that_share(strict: Server
     ):
         await until(lambda: _open(run) == 128)
         await until(lambda: len(_keys_of(two, "0")) == _OBJECTS)
+        joined = "two joined the replicas that share the keys"
+        await until(lambda: joined in _notes(strict, namespace))
+    assert "two left the replicas that share the keys" in _notes(strict, namespace)
+
+
+def _notes(server: Server, namespace: str) -> list[str]:
+    events = server.api.list("events.k8s.io/v1", "events", namespace)
+    return [str(one.get("note")) for one in events]
 
 
 async def test_replicas_that_elect_a_leader_wait_until_the_last_that_shares_has_left(

@@ -121,4 +121,5 @@ def test_the_limits_of_the_page_are_those_of_the_doctor() -> None:
         "LATE_QUEUE_SECONDS": THRESHOLDS.late_queue_seconds,
         "VERY_LATE_QUEUE_SECONDS": THRESHOLDS.stuck_queue_seconds,
         "SLOW_RECONCILE_SECONDS": THRESHOLDS.slow_reconcile_seconds,
+        "UNOWNED_SECONDS": THRESHOLDS.buckets_without_owner_seconds,
     }

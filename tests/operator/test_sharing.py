@@ -13,15 +13,16 @@ import yaml
 
 import pyinformer
 from pyinformer.client.cluster import Cluster, WriteOptions
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
+from tests.leaderelection.electing import Replica as ElectingReplica
 from tests.telemetry.metrics.reading import collected
 from tests.waiting import now, pause, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from pyinformer.operator import OperatorRun
     from pyinformer.sharding import SharingStatus
@@ -333,6 +334,26 @@ def test_the_last_replica_that_leaves_frees_the_table(world: World) -> None:
         await other.run.start()
         await until(lambda: other.sharing.open == 16)
         await other.run.aclose()
+
+    world.run(scenario)
+
+
+def test_a_replica_that_elects_a_leader_says_once_that_it_waits_for_those_that_share(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one, electing = _Replica(world, "one"), ElectingReplica(world, "two")
+        await _start(one)
+        electing.start()
+        await pause(60)
+        what = "two waits: the Lease default/db-operator is held by replicas that share keys"
+        assert caplog.text.count(what) == 1
+        assert str(electing.elector.status()) == (
+            "waits for default/db-operator, held by replicas that share keys"
+        )
+        await one.run.aclose()
+        await electing.leads.wait()
+        await electing.stop()
 
     world.run(scenario)
 
@@ -732,6 +753,131 @@ def test_all_keys_of_a_namespace_have_one_replica(world: World) -> None:
     world.run(scenario)
 
 
+def _tenant_but(failing: Collection[str] = ()) -> Callable[[pyinformer.Request], str]:
+    """Return a function that fails for some keys, and elsewhere returns the last digit."""
+
+    def tenant_of(request: pyinformer.Request) -> str:
+        if request.key in failing:
+            raise OSError("a fault of the test")
+        return request.name[-1]
+
+    return tenant_of
+
+
+def test_all_keys_for_which_a_function_returns_one_text_have_one_replica(world: World) -> None:
+    async def scenario() -> None:
+        replicas = [_Replica(world, name, by=_tenant_but()) for name in ("one", "two")]
+        await _start(*replicas)
+        began_at = await _change_all(world)
+        await pause(1)
+        assert _sum(replicas, began_at) == _keys()
+        owners = [{key[-1] for key in one.keys(began_at)} for one in replicas]
+        assert not owners[0] & owners[1]
+        assert all(owners)
+        assert "by tests.operator.test_sharing._tenant_but.<locals>.tenant_of of" in str(
+            replicas[0].sharing
+        )
+        for one in replicas:
+            await one.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("is_everywhere", [True, False])
+def test_keys_for_which_the_function_fails_have_no_replica_until_it_returns(
+    world: World, caplog: pytest.LogCaptureFixture, *, is_everywhere: bool
+) -> None:
+    """One that guessed a bucket could handle a key together with one that did not have to."""
+
+    async def scenario() -> None:
+        failing = ({"default/m0", "default/m1"}, {"default/m0"} if is_everywhere else set())
+        replicas = [
+            _Replica(world, name, by=_tenant_but(failing[place]))
+            for place, name in enumerate(("one", "two"))
+        ]
+        await _start(*replicas)
+        began_at = await _change_all(world)
+        await pause(60)
+        found = _sum(replicas, began_at)
+        assert max(found.values()) == 1
+        assert set(found) >= set(_keys()) - failing[0]
+        assert not set(replicas[0].keys()) & failing[0]
+        assert not set(replicas[1].keys()) & failing[1]
+        assert "tenant_of fails at" in replicas[0].sharing.last_error
+        assert caplog.text.count("tenant_of fails for") == 1 + is_everywhere
+        for keys in failing:
+            keys.clear()
+        await until(lambda: set(_sum(replicas, began_at)) == set(_keys()))
+        await pause(60)
+        assert _sum(replicas, began_at) == _keys()
+        assert "tenant_of returns a bucket for all keys again" in caplog.text
+        assert replicas[0].sharing.last_error == ""
+        for one in replicas:
+            await one.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("returned", [None, 1, "\ud800"])
+def test_a_function_that_returns_no_text_is_reported(
+    world: World, caplog: pytest.LogCaptureFixture, returned: Any
+) -> None:
+    def tenant_of(_request: pyinformer.Request) -> Any:
+        return returned
+
+    async def scenario() -> None:
+        calls: list[tuple[float, str]] = []
+        one = _Replica(world, "one", by=tenant_of)
+        _call_every_minute(one, calls)
+        async with one.run:
+            await pause(200)
+            assert not one.keys()
+            assert len(calls) == 4  # a timer has the bucket of its name
+        assert caplog.text.count("tenant_of fails for") == 1
+
+    world.run(scenario)
+
+
+def test_what_was_deleted_while_the_function_failed_is_reconciled(world: World) -> None:
+    async def scenario() -> None:
+        failing = {"default/m0"}
+        one = _Replica(world, "one", by=_tenant_but(failing))
+        await _start(one)
+        await pause(1)
+        await world.cluster.delete("v1", "configmaps", "default/m0")
+        await pause(30)
+        assert one.gone == []
+        failing.clear()
+        await until(lambda: one.gone == ["default/m0"])
+        await one.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        pytest.param(lambda: "", r"must be a function like by\(request\)", id="no arguments"),
+        pytest.param(lambda _one, _two: "", "must be a function like", id="two arguments"),
+        pytest.param(str, "must be a function like", id="a type"),
+    ],
+)
+def test_functions_that_cannot_be_called_with_a_request_are_refused(
+    wrong: Any, reason: str
+) -> None:
+    with pytest.raises(InvalidTypeError, match=reason):
+        pyinformer.Buckets(by=wrong)
+
+
+async def _later(_request: pyinformer.Request) -> str:
+    return ""
+
+
+def test_a_function_whose_text_has_to_be_awaited_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match=r"_later cannot be used: must not be asynchronous"):
+        pyinformer.Buckets(by=_later)  # type: ignore[arg-type]
+
+
 def test_a_replica_that_may_not_watch_the_leases_says_so_and_gets_no_share(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -829,6 +975,35 @@ def test_its_metrics_carry_the_name_of_the_operator(world: World) -> None:
     world.run(scenario)
 
 
+def test_events_report_who_joined_left_and_was_revoked(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        await _start(one, two)
+        closing = await _crash(two)
+        await until(lambda: one.sharing.open == 128)
+        await closing
+        await one.run.aclose()
+
+    world.run(scenario)
+    events = world.list("events.k8s.io/v1", "events", "default")
+    found = sorted(
+        (event["regarding"]["name"], event["type"], event["action"], event["note"])
+        for event in events
+    )
+    assert {event["reason"] for event in events} == {"Sharing"}
+    assert found == [
+        ("db-operator.one", "Normal", "Join", "one joined the replicas that share the keys"),
+        ("db-operator.one", "Normal", "Leave", "one left the replicas that share the keys"),
+        ("db-operator.two", "Normal", "Join", "two joined the replicas that share the keys"),
+        (
+            "db-operator.two",
+            "Warning",
+            "Revoke",
+            "db-operator.two was revoked by one: it was not renewed in time",
+        ),
+    ]
+
+
 def _refused_tables(body: bytes) -> bytes:
     """Have the server refuse what would change a table."""
     return b"{}" if b"pyinformer.dev/table" in body else body
@@ -849,6 +1024,22 @@ def test_required_rights_include_the_leases(world: World) -> None:
     world.run(scenario)
 
 
+def test_required_rights_include_events_where_the_leases_are() -> None:
+    app = pyinformer.Operator("db-operator", sharding=pyinformer.Buckets(namespace="ops"))
+    app.reconcile("v1", "configmaps")(_nothing)
+    text = app.required_rbac(namespaces="shop", name="db", service_account="ops/db")
+    (role,) = (
+        one
+        for one in yaml.safe_load_all(text)
+        if one["kind"] == "Role" and one["metadata"]["namespace"] == "ops"
+    )
+    assert {
+        "apiGroups": ["events.k8s.io"],
+        "resources": ["events"],
+        "verbs": ["create", "get", "patch"],
+    } in role["rules"]
+
+
 def test_rights_without_a_namespace_are_refused() -> None:
     app = pyinformer.Operator("db-operator", sharding=pyinformer.Buckets())
     app.reconcile("v1", "configmaps")(_nothing)
@@ -860,7 +1051,9 @@ async def _nothing(_request: pyinformer.Request, _obj: Any, _cluster: Cluster) -
     """Reconcile nothing."""
 
 
-@pytest.mark.parametrize(("field", "value"), [("count", 16), ("by", "namespace")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("count", 16), ("by", "namespace"), ("by", _tenant_but())]
+)
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_replica_that_shares_in_another_way_waits_for_the_end_of_the_others(
     world: World, caplog: pytest.LogCaptureFixture, field: str, value: Any, *, is_clean: bool
@@ -873,6 +1066,7 @@ def test_a_replica_that_shares_in_another_way_waits_for_the_end_of_the_others(
         assert one.sharing.open == 128
         assert one.figure("sharing_moves_total") == 128  # it was not disturbed
         assert "128 buckets by key" in two.sharing.last_error
+        assert "in the Lease default/db-operator" in caplog.text
         assert "the last one that leaves frees the table" in caplog.text
         ended_at = now()
         closing = asyncio.create_task(one.run.aclose()) if is_clean else await _crash(one)

@@ -90,7 +90,13 @@ def test_the_lease_of_a_leader_has_no_table_although_an_annotation_is_left() -> 
 @pytest.mark.parametrize(
     ("buckets", "by", "text", "words"),
     [
-        pytest.param(4, "key", "", "2 buckets by key, and this process has 4 by key", id="count"),
+        pytest.param(
+            4,
+            "key",
+            "",
+            "2 buckets by key in the Lease n/db, and this process has 4 by key",
+            id="count",
+        ),
         pytest.param(2, "namespace", "", "this process has 2 by namespace", id="by"),
         pytest.param(2, "key", "{", "a table that cannot be read", id="not-json"),
         pytest.param(2, "key", '{"format":2}', "a table of format 2", id="format"),

@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 import pyinformer
 from pyinformer import SharedInformerFactory
 from pyinformer.operator import Health
+from pyinformer.testing import APIServer
 from tests.tools.chromium import browser
 from tests.tools.troubled_program import HOSTILE, troubled_program
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -151,6 +153,34 @@ async def test_a_thousand_informers_are_counted_filtered_and_not_all_drawn() -> 
         assert await button.evaluate("one => one === document.activeElement")
 
     assert seen.complaints == []
+
+
+async def test_the_share_of_a_replica_is_shown() -> None:
+    with APIServer() as api:
+        async with pyinformer.connect(server=api.url) as cluster:
+            one, two = (sharing_operator(name).running(cluster) for name in ("one", "two"))
+            async with one, two, one.health.server() as server, browser() as seen:
+                await seen.page.goto(f"{server.url}/debug")
+                await shown(seen.page, "db-operator.one")
+                await until(lambda: one.sharing is not None and one.sharing.open == 64)
+                await seen.page.get_by_role("cell", name="64", exact=True).first.wait_for()
+                (share,) = await rows(seen.page, "sharing")
+                assert share == (
+                    "shares | default/db-operator | db-operator.one | 128 by key | 64 | 0 | 0 | 2"
+                    " | 0 | - | -"
+                )
+    assert seen.complaints == []
+
+
+def sharing_operator(identity: str) -> pyinformer.Operator:
+    """Return one replica of an operator."""
+    app = pyinformer.Operator("db-operator", sharding=pyinformer.Buckets(identity=identity))
+
+    @app.reconcile("v1", "configmaps")
+    async def reconcile(request: object, obj: object, cluster: object) -> None:
+        """Do nothing."""
+
+    return app
 
 
 async def test_a_program_that_ends_is_reported_with_the_age_of_what_is_shown() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never, reveal_type
 
 import msgspec
 
-from pyinformer import Controller, SharedInformer, create_or_update, retry_on_conflict
+from pyinformer import Buckets, Controller, SharedInformer, create_or_update, retry_on_conflict
 from pyinformer.client import config_from_client
 from pyinformer.objects import Added, Deleted, KubeObject, ObjectMeta, Updated, View
 from pyinformer.operator import Owns, Watches
@@ -366,3 +366,8 @@ def blocking(runner: Runner, cluster: BlockingCluster, factory: BlockingInformer
         for event in events:
             if isinstance(event, Updated):
                 reveal_type(event.new.view)  # PodView
+
+
+def shares() -> None:
+    """Buckets: a function that decides what has one gets a request."""
+    reveal_type(Buckets(by=lambda request: request.namespace + request.cluster))  # Buckets

@@ -24,6 +24,7 @@ const VERY_LATE_SECONDS = 60;
 const LATE_QUEUE_SECONDS = 60; // a key in a queue, and
 const VERY_LATE_QUEUE_SECONDS = 300;
 const SLOW_RECONCILE_SECONDS = 120;
+const UNOWNED_SECONDS = 60; // buckets that no replica has
 const MANY_FAILURES = 10; // in a row
 const ORDER = { bad: 0, warn: 1, ok: 2, idle: 3 };
 
@@ -151,6 +152,13 @@ function judgeLease(one) {
   const role = one.is_leading ? "leads" : "waits";
   if (one.last_error || one.watch_refusal) return ["warn", role];
   return one.is_leading ? ["ok", role] : ["idle", role];
+}
+
+function judgeShare(one) {
+  if (one.is_overdue) return ["bad", "overdue"];
+  if (one.without_owner_seconds >= UNOWNED_SECONDS) return ["warn", "without owner"];
+  if (!one.is_member) return ["warn", "waits"];
+  return one.last_error ? ["warn", "shares"] : ["ok", "shares"];
 }
 
 function judgeCluster(one) {
@@ -359,6 +367,24 @@ const SECTIONS = [
       { title: "Transitions", is: ({ data }) => count(data.transitions), kind: "number" },
       { title: "Terms here", is: ({ data }) => count(data.terms), kind: "number" },
       { title: "Why", is: ({ data }) => text(data.last_error || data.watch_refusal), kind: "long" },
+    ],
+  },
+  {
+    title: "Sharing",
+    records: (status) =>
+      list(status.sharing).map((one) => record(one.table, judgeShare(one), one, () => `${one.table} ${one.member}`)),
+    columns: [
+      state,
+      { title: "Table", is: ({ data }) => text(data.table) },
+      { title: "This replica", is: ({ data }) => text(data.member) },
+      { title: "Buckets", is: ({ data }) => `${count(data.buckets)} by ${text(data.by)}` },
+      { title: "Open here", is: ({ data }) => count(data.open), kind: "number" },
+      { title: "Catching up", is: ({ data }) => count(data.catching_up), kind: "number" },
+      { title: "Draining", is: ({ data }) => count(data.draining), kind: "number" },
+      { title: "Replicas", is: ({ data }) => count(data.members), kind: "number" },
+      { title: "Without owner", is: ({ data }) => count(data.without_owner), kind: "number" },
+      { title: "Since", is: ({ data }) => (data.without_owner ? seconds(data.without_owner_seconds) : "-"), kind: "number" },
+      { title: "Why", is: ({ data }) => text(data.last_error), kind: "long" },
     ],
   },
   {
