@@ -108,8 +108,8 @@ def watched_owners(
     """Return a function from an owner's key to whether these informers watch that owner.
 
     An owner in another namespace, or outside the selectors, is not in the cache, as if it were
-    gone: the reconcile would clean up. With selectors, only cached objects count as owners; the
-    primary informer itself reports those that are gone, and those that appear later. The same holds
+    gone: the reconcile would clean up. With selectors, or in a share, only cached objects count as
+    owners; the primary informer reports those that are gone, and those that appear later. So it is
     for owners that do not control: one object of a tenant can name thousands that do not exist.
 
     Args:
@@ -120,7 +120,7 @@ def watched_owners(
         The function, or None if every owner is requested.
     """
     scopes = [informer.scope for informer in primaries]
-    is_everything = any(scope.is_everywhere and not scope.is_selective for scope in scopes)
+    is_everything = any(scope.is_everywhere and not scope.is_partial for scope in scopes)
     if is_everything and controller_only:
         return None
 
@@ -129,7 +129,7 @@ def watched_owners(
         return any(
             informer.scope.covers(namespace)
             and not (
-                (informer.scope.is_selective or not controller_only)
+                (informer.scope.is_partial or not controller_only)
                 and informer.lister.get(key, allow_unsynced=True) is None
             )
             for informer in primaries
