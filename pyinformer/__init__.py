@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     )
     from pyinformer.leaderelection import LeaderElection, LeaderElector
     from pyinformer.operator import Operator, OperatorRun
-    from pyinformer.sharding import Buckets
+    from pyinformer.sharding import Buckets, Shard
 
 _NAMESPACES = (
     "blocking",
@@ -102,6 +102,7 @@ _HOMES = {
     "Request": "controller",
     "ResourceEventHandler": "cache",
     "Result": "controller",
+    "Shard": "sharding",
     "SharedInformer": "cache",
     "SharedInformerFactory": "cache",
     "connect": "client",
@@ -144,6 +145,7 @@ __all__ = [
     "ResourceEventHandler",
     "Result",
     "RetryAfter",
+    "Shard",
     "SharedInformer",
     "SharedInformerFactory",
     "StaleCacheError",

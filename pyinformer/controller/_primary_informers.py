@@ -138,6 +138,31 @@ def watched_owners(
     return is_watched
 
 
+def own_requests(primaries: Sequence[SharedInformer[V]]) -> Callable[[Request], bool] | None:
+    """Return a function from a request to whether its object is in this process's share.
+
+    An object in another share is not cached, as if it were gone: the reconcile would clean up.
+    Deletions in this share are requested by the primary informer itself.
+
+    Args:
+        primaries: whose objects are reconciled.
+
+    Returns:
+        The function, or None if they follow all objects.
+    """
+    if all(one.scope.uid_range is None for one in primaries):
+        return None
+
+    def is_own(request: Request) -> bool:
+        return any(
+            one.cluster.name == request.cluster
+            and one.lister.get(request.key, allow_unsynced=True) is not None
+            for one in primaries
+        )
+
+    return is_own
+
+
 async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> None:
     """Set the kind of a source's owners, and retry until the server names it, as caches do.
 

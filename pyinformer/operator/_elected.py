@@ -21,11 +21,12 @@ from pyinformer.cache.informer import Scope, SharedInformer, SharedInformerFacto
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import InformerError, InternalError
-from pyinformer.leaderelection import LeaderElector
+from pyinformer.leaderelection import LeaderElector, LeaseGroup
 from pyinformer.operator._barrier import caught_up, unknown
 from pyinformer.operator._builder import event_reporter
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS
 from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
+from pyinformer.sharding import GROUP_LABEL
 from pyinformer.telemetry import Watchdog
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     )
     from pyinformer.operator._builder import ControllerBuilder
     from pyinformer.operator._reconciler import Reconciler
+    from pyinformer.sharding import Rivals
     from pyinformer.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
@@ -61,6 +63,7 @@ class ElectedControllers(Replica):
         election: which Lease, and how; its name is set.
         builder: has the caches, and makes new controllers for each term.
         metrics: where the metrics of leader election go.
+        rivals: of a process with a fixed share, who must not work at the same time; else None.
         ends_process: whether a thread ends the process when work outlives its Lease.
     """
 
@@ -72,7 +75,9 @@ class ElectedControllers(Replica):
         *,
         metrics: Metrics,
         ends_process: bool,
+        rivals: Rivals | None = None,
     ) -> None:
+        self._rivals = rivals
         self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
         self._term: Term | None = None
@@ -92,6 +97,7 @@ class ElectedControllers(Replica):
             ends_process=ends_process if is_asked is None else is_asked,
             recorder=self._recorder,
             metrics=metrics,
+            group=None if rivals is None else LeaseGroup(GROUP_LABEL, rivals.group, rivals),
         )
         super().__init__(
             f"the leader election of {name}",
@@ -246,6 +252,8 @@ class ElectedControllers(Replica):
         Cancellation:
             Stops the controllers in order; takes effect when every reconcile has ended.
         """
+        if self._rivals is not None:
+            await self._rivals.settle(term)
         reason = "waits until the caches hold what earlier leaders wrote"
         self._waiting = {one.name: reason for one in self._builder.reconcilers}
         try:

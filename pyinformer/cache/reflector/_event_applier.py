@@ -69,7 +69,7 @@ class EventApplier(Generic[V]):
         guard: judges the events.
         sink: receives the events that are applied.
         selective: a selector is in force, so a deleted object may still exist.
-        uid_range: whose objects are applied; of others only the position is. None for all.
+        uid_range: which objects are applied; all others only move the position. None for all.
         on_skipped: called with the error of each object that cannot be identified.
         turn: opened before an event is applied; the loop that reads the watch ends it.
     """
