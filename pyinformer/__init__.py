@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from pyinformer.fleet import Fleet as Fleet
     from pyinformer.leaderelection import LeaderElection, LeaderElector
     from pyinformer.operator import Operator, OperatorRun
-    from pyinformer.sharding import Buckets
+    from pyinformer.sharding import Buckets, Shard
 
 _NAMESPACES = (
     "blocking",
@@ -106,6 +106,7 @@ _HOMES = {
     "Request": "controller",
     "ResourceEventHandler": "cache",
     "Result": "controller",
+    "Shard": "sharding",
     "SharedInformer": "cache",
     "SharedInformerFactory": "cache",
     "connect": "client",
@@ -149,6 +150,7 @@ __all__ = [
     "ResourceEventHandler",
     "Result",
     "RetryAfter",
+    "Shard",
     "SharedInformer",
     "SharedInformerFactory",
     "StaleCacheError",

@@ -73,7 +73,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "pyinformer.LeaderElection",
         "pyinformer.leaderelection.LeaderElectionOptions",
     ),
-    "Sharing": ("pyinformer.Buckets",),
+    "Sharing": ("pyinformer.Buckets", "pyinformer.Shard"),
     "Health": ("pyinformer.operator.HealthOptions",),
     "kopf": ("pyinformer.kopf.install",),
     "Test servers": ("pyinformer.testing.APIServer",),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._options import (
         ControllerOptions,
     )
+    from pyinformer.controller._primary_informers import own_requests as own_requests
     from pyinformer.controller._requeue_policy import (
         Outcome,
     )
@@ -129,6 +130,7 @@ _HOMES = {
     "matches": "sources",
     "negate": "sources",
     "on_stop_signal": "_shutdown_signals",
+    "own_requests": "_primary_informers",
     "resource_version_changed": "sources",
     "set_condition": "conventions",
     "set_controller_reference": "conventions",

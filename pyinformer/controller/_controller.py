@@ -21,6 +21,7 @@ from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._primary_informers import (
     Clusters,
     listed,
+    own_requests,
     request_among,
     resolve_owner,
     the_only_cluster,
@@ -218,6 +219,7 @@ class Controller(Startable, Generic[V]):
             mapping,
             predicate=predicate,
             options=self._source_options(informer.cluster.name),
+            concerns=own_requests(self._primaries),
         )
         self.add_source(source, informer)
         return source
@@ -268,7 +270,8 @@ class Controller(Startable, Generic[V]):
     ) -> None:
         """Enqueue an object for reconciling; from any thread, also before the start.
 
-        Requests after the end are counted and dropped.
+        Requests after the end are counted and dropped. Of an operator with a `Shard` only requests
+        for the objects in its cache count: any other object may be that of another process.
 
         Args:
             request: the request, or its key, `namespace/name` or `name`, if there is one cluster.
@@ -285,6 +288,9 @@ class Controller(Startable, Generic[V]):
         if not isinstance(priority, int):
             raise InvalidTypeError("priority", f"must be an int, not {type(priority).__name__}")
         wanted = request_among(self._primaries, request)
+        is_own = own_requests(self._primaries)
+        if is_own is not None and not is_own(wanted):
+            return
         because = Reason(source=reason or "enqueue", event="enqueued", key=str(wanted))
         self.engine.requests.put(wanted, because, priority=priority, after_seconds=after_seconds)
 

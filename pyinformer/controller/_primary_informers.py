@@ -114,8 +114,8 @@ def watched_owners(
     """Return a function from an owner's key to whether these informers watch that owner.
 
     An owner in another namespace, or outside the selectors, is not in the cache, as if it were
-    gone: the reconcile would clean up. With selectors, only cached objects count as owners; the
-    primary informer itself reports those that are gone, and those that appear later. The same holds
+    gone: the reconcile would clean up. With selectors, or in a share, only cached objects count as
+    owners; the primary informer reports those that are gone, and those that appear later. So it is
     for owners that do not control: one object of a tenant can name thousands that do not exist.
 
     Args:
@@ -126,7 +126,7 @@ def watched_owners(
         The function, or None if every owner is requested.
     """
     scopes = [informer.scope for informer in primaries]
-    is_everything = any(scope.is_everywhere and not scope.is_selective for scope in scopes)
+    is_everything = any(scope.is_everywhere and not scope.is_partial for scope in scopes)
     if is_everything and controller_only:
         return None
 
@@ -135,13 +135,38 @@ def watched_owners(
         return any(
             informer.scope.covers(namespace)
             and not (
-                (informer.scope.is_selective or not controller_only)
+                (informer.scope.is_partial or not controller_only)
                 and informer.lister.get(key, allow_unsynced=True) is None
             )
             for informer in primaries
         )
 
     return is_watched
+
+
+def own_requests(primaries: Sequence[SharedInformer[V]]) -> Callable[[Request], bool] | None:
+    """Return a function from a request to whether its object is in this process's share.
+
+    An object in another share is not cached, as if it were gone: the reconcile would clean up.
+    Deletions in this share are requested by the primary informer itself.
+
+    Args:
+        primaries: whose objects are reconciled.
+
+    Returns:
+        The function, or None if they follow all objects.
+    """
+    if all(one.scope.uid_range is None for one in primaries):
+        return None
+
+    def is_own(request: Request) -> bool:
+        return any(
+            one.cluster.name == request.cluster
+            and one.lister.get(request.key, allow_unsynced=True) is not None
+            for one in primaries
+        )
+
+    return is_own
 
 
 async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> None:

@@ -112,7 +112,7 @@ class LeaderElectionStatus:
     is_watching: bool
     """Whether the Lease is watched; otherwise it is read periodically."""
     last_error: str
-    """Why the last request failed; empty if it did not."""
+    """Why the last request failed, or why it may not compete; empty if all is well."""
     watch_refusal: str = ""
     """Why the server refuses to let it list or watch the Lease, with the missing right; empty if
     the server does not refuse that. A replica that may not watch reads the Lease periodically."""
@@ -247,7 +247,7 @@ class LeaderElector:
             renewed_seconds=ago,
             is_overdue=ago is not None and ago > self.options.lease_duration_seconds,
             is_watching=run is not None and not run.election.is_polling,
-            last_error="" if run is None else run.last_error,
+            last_error="" if run is None else run.last_error or run.waits_for,
             watch_refusal="" if run is None else run.watch_refusal,
         )
 
@@ -389,7 +389,7 @@ class _Run:
         self.election = election
         self.terms = 0
         self.last_error = ""
-        self.watch_refusal = ""
+        self.watch_refusal = self.waits_for = ""
         self.has_ended = False
         self._lead = lead
         self._requests = requests
@@ -559,7 +559,8 @@ class _Run:
     def _follow_candidacy(self) -> None:
         """Compete while no work runs; in a group only if the watch shows the others."""
         group, is_blind = self._group, self.election.is_polling or self._is_blind
-        may_compete = group is None or (not is_blind and group.follower.may_compete)
+        self.waits_for = "" if group is None or self._work else group.follower.waits_for
+        may_compete = group is None or not (is_blind or self.waits_for)
         self.election.is_candidate = self._work is None and not self._is_stopping and may_compete
 
     def _follow_refusal(self, reflector: Reflector) -> None:

@@ -26,8 +26,8 @@ class GroupFollower(LeaseFollower, Protocol):
     """Also decides whether its elector competes."""
 
     @property
-    def may_compete(self) -> bool:
-        """Whether the elector may take its Lease."""
+    def waits_for(self) -> str:
+        """Why the elector may not take its Lease; empty if it may."""
         ...
 
 

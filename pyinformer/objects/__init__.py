@@ -91,6 +91,8 @@ from pyinformer.objects._roles import Access as Access
 from pyinformer.objects._roles import check_role_name as check_role_name
 from pyinformer.objects._roles import roles_yaml as roles_yaml
 from pyinformer.objects._transform import BytesTransform, Transform
+from pyinformer.objects._uid_range import UidRange as UidRange
+from pyinformer.objects._uid_range import uid_hash as uid_hash
 from pyinformer.objects._view import View
 from pyinformer.objects._view import check_view as check_view
 from pyinformer.objects._view import is_view as is_view

@@ -15,9 +15,10 @@ from pyinformer.cache.informer import (
     SharedInformer,
     SharedInformerFactory,
     checked_namespaces,
+    informer_in_range,
 )
 from pyinformer.client.cluster import Cluster
-from pyinformer.controller import Controller, Gate
+from pyinformer.controller import Controller, Gate, own_requests
 from pyinformer.controller.conventions import EventRecorder
 from pyinformer.controller.sources import PrimarySource, SourceOptions, WatchedSource
 from pyinformer.errors import InvalidArgumentError
@@ -228,6 +229,7 @@ class ControllerBuilder:
                 watched.mapping_with(self.listers),
                 predicate=watched.predicate,
                 options=options,
+                concerns=own_requests([self.informers[each.scope]]),
             )
 
     def _informer(
@@ -241,9 +243,11 @@ class ControllerBuilder:
         is_namespaced = (
             not is_cluster_scoped(resource, reconcilers) if known is None else known.namespaced
         )
-        informer: SharedInformer[Any] = factory.informer(
+        informer: SharedInformer[Any] = informer_in_range(
+            factory,
             resource.api_version,
             resource.resource,
+            uid_range=cache.scope.uid_range,
             namespaces=self.namespaces if is_namespaced else None,
             label_selector=cache.scope.label_selector,
             field_selector=cache.scope.field_selector,

@@ -27,10 +27,11 @@ from pyinformer.cache.informer import (
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import InformerError, InternalError
-from pyinformer.leaderelection import LeaderElector
+from pyinformer.leaderelection import LeaderElector, LeaseGroup
 from pyinformer.operator._builder import event_reporter
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS
 from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
+from pyinformer.sharding import GROUP_LABEL
 from pyinformer.telemetry import Watchdog
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from pyinformer.operator._builder import ControllerBuilder
     from pyinformer.operator._reconciler import Reconciler
+    from pyinformer.sharding import Rivals
     from pyinformer.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
@@ -66,6 +68,7 @@ class ElectedControllers(Replica):
         election: which Lease, and how; its name is set.
         builder: has the caches, and makes new controllers for each term.
         metrics: where the metrics of leader election go.
+        rivals: of a process with a fixed share, who must not work at the same time; else None.
         ends_process: whether a thread ends the process when work outlives its Lease.
     """
 
@@ -77,7 +80,9 @@ class ElectedControllers(Replica):
         *,
         metrics: Metrics,
         ends_process: bool,
+        rivals: Rivals | None = None,
     ) -> None:
+        self._rivals = rivals
         self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
         self._term: Term | None = None
@@ -97,6 +102,7 @@ class ElectedControllers(Replica):
             ends_process=ends_process if is_asked is None else is_asked,
             recorder=self._recorder,
             metrics=metrics,
+            group=None if rivals is None else LeaseGroup(GROUP_LABEL, rivals.group, rivals),
         )
         super().__init__(
             f"the leader election of {name}",
@@ -251,6 +257,8 @@ class ElectedControllers(Replica):
         Cancellation:
             Stops the controllers in order; takes effect when every reconcile has ended.
         """
+        if self._rivals is not None:
+            await self._rivals.settle(term)
         reason = "waits until the caches hold what earlier leaders wrote"
         self._waiting = {one.name: reason for one in self._builder.reconcilers}
         try:

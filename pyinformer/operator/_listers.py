@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast, final
 
 from pyinformer.cache.informer import Scope, SharedInformer
@@ -69,7 +70,7 @@ class Listers:
             InvalidSelectorError: a selector cannot be parsed.
         """
         scope = Scope.of(api_version, plural, None, label_selector, field_selector)
-        informer = self._informers.get(scope) or self._only_one(scope)
+        informer = self._informers.get(scope) or self._shared(scope) or self._only_one(scope)
         if model is not None and informer.settings.model is not model:
             kept = informer.settings.model
             now = "no model" if kept is None else f"the model {kept.__name__}"
@@ -80,6 +81,11 @@ class Listers:
             )
             raise InvalidArgumentError("model", reason)
         return cast("Lister[V]", informer.lister)
+
+    def _shared(self, scope: Scope) -> SharedInformer[Any] | None:
+        """Return the cache of this process's share of a scope, if there is one."""
+        found = self._informers.items()
+        return next((one for it, one in found if replace(it, uid_range=None) == scope), None)
 
     def _only_one(self, scope: Scope) -> SharedInformer[Any]:
         """Return the only cache of a resource, for a read without selectors."""

@@ -29,6 +29,7 @@ from pyinformer.errors import (
     InformerError,
     InternalError,
     InvalidArgumentError,
+    InvalidTypeError,
 )
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.objects import (
@@ -64,7 +65,7 @@ from pyinformer.operator._reconciler import (
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
-from pyinformer.sharding import Buckets, check_group
+from pyinformer.sharding import Buckets, Shard, check_group, uid_range_of
 from pyinformer.telemetry.metrics import NO_METRICS, Metrics
 from pyinformer.telemetry.tracing import FencedTracing, Tracing
 
@@ -123,7 +124,8 @@ class Operator:
             runs and that has no `tracing` of its own; None for no traces.
         leader_election: of the replicas that have it, one reconciles at a time, and the others wait
             with full caches; None for a program of one replica, or of replicas that share.
-        sharding: all replicas work, each on its share of the keys: `Buckets()`. Not together with
+        sharding: all replicas work, each on its share: `Buckets()` for as many as there are, or a
+            `Shard` of a fixed number, which caches its share alone. Not together with
             `leader_election`.
         writes: what it writes beside the resources that it owns, for `required_rbac`:
             `("v1", "secrets")` for create, delete, patch and update; with verbs for only these, as
@@ -143,7 +145,7 @@ class Operator:
         metrics: Metrics | None = None,
         tracing: Tracing | None = None,
         leader_election: LeaderElection | None = None,
-        sharding: Buckets | None = None,
+        sharding: Buckets | Shard | None = None,
         writes: Sequence[Written] = (),
     ) -> None:
         if not isinstance(name, str) or not name:
@@ -153,18 +155,21 @@ class Operator:
         if leader_election is not None and leader_election.name is None:
             leader_election = replace(leader_election, name=name)
         if sharding is not None:
-            check_type("sharding", sharding, Buckets)
+            if not isinstance(sharding, Buckets | Shard):
+                what = type(sharding).__name__
+                raise InvalidTypeError("sharding", f"must be Buckets() or a Shard, not a {what}")
             check_group("name", name)
         if sharding is not None and leader_election is not None:
             reason = "cannot be combined with leader_election: with sharding all replicas work"
             raise InvalidArgumentError("sharding", reason)
         self.name: str = name
-        self.sharding: Buckets | None = sharding
+        self.sharding: Buckets | Shard | None = sharding
         self.leader_election: LeaderElection | None = leader_election
         self._writes = checked_writes(writes)
         self._metrics = metrics
         self._tracing = FencedTracing.of(tracing)
-        self._registrations = Registrations(name)
+        self._uid_range = uid_range_of(sharding) if isinstance(sharding, Shard) else None
+        self._registrations = Registrations(name, self._uid_range)
         self._decoded: DecodedObjects = {}
         self._is_secrets_warning_logged = False
 
@@ -261,6 +266,7 @@ class Operator:
                 decoded=self._decoded,
                 on_unreadable=on_unreadable,
                 every_seconds=every_seconds,
+                uid_range=self._uid_range,
             )
             self._registrations.add(reconciler)
             if self._registrations.runs:

@@ -15,7 +15,7 @@ from pyinformer.leaderelection import LeaderElection, lease_accesses
 from pyinformer.objects import Access, GroupVersionResource, roles_yaml
 from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._reconciler import is_cluster_scoped
-from pyinformer.sharding import group_accesses
+from pyinformer.sharding import Shard, group_accesses, shard_accesses
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -63,7 +63,7 @@ class Rights:
     """Whether a resource is namespaced, as the server says; None if that is not known."""
     election: LeaderElection | None = None
     """Which Lease; None without leader election. Its name is set."""
-    sharding: Buckets | None = None
+    sharding: Buckets | Shard | None = None
     """How replicas share the keys; None if they do not."""
 
     def yaml(self, *, name: str, service_account: str | None) -> str:
@@ -108,7 +108,7 @@ class Rights:
         namespace = chosen.namespace or (service_account or "").partition("/")[0]
         if not namespace:
             kind, what = (
-                ("Buckets", "Leases of the replicas are")
+                (type(chosen).__name__, "Leases of the replicas are")
                 if self.election is None
                 else ("LeaderElection", "Lease of the leader election is")
             )
@@ -118,7 +118,8 @@ class Rights:
             )
             raise InvalidArgumentError("service_account", reason)
         if self.election is None:
-            return group_accesses(namespace)
+            is_fixed = isinstance(self.sharding, Shard)
+            return shard_accesses(namespace) if is_fixed else group_accesses(namespace)
         return lease_accesses(self.election.name or "", namespace)
 
     def _access(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar, final
 
 from pyinformer._runtime.tasks import check_callable, check_plain
@@ -21,6 +21,7 @@ from pyinformer.objects import (
     GroupVersionResource,
     KubeObject,
     Selector,
+    UidRange,
     check_integer,
     check_model,
     decode_model,
@@ -71,12 +72,14 @@ class Reconciler:
     decoded: DecodedObjects
     on_unreadable: UnreadableFunction | None = None
     every_seconds: float | None = None
+    uid_range: UidRange | None = None
 
     @property
     def scope(self) -> Scope:
-        """The resource and the selectors of its objects, without namespaces."""
+        """The resource, the selectors and the share of its objects, without namespaces."""
         resource, labels, fields = self.resource, self.label_selector, self.field_selector
-        return Scope.of(resource.api_version, resource.resource, None, labels, fields)
+        scope = Scope.of(resource.api_version, resource.resource, None, labels, fields)
+        return replace(scope, uid_range=self.uid_range)
 
     @property
     def declarations(self) -> Iterator[Declaration]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.informer import SharedInformerFactory
     from pyinformer.cache.store import IndexFunction
     from pyinformer.client.cluster import Cluster
-    from pyinformer.objects import GroupVersionResource
+    from pyinformer.objects import GroupVersionResource, UidRange
     from pyinformer.operator._declared_caches import Declaration, DeclaredCache
     from pyinformer.operator._reconciler import Reconciler
     from pyinformer.operator._timers import Timer
@@ -64,10 +64,12 @@ class Registrations:
 
     Args:
         name: the operator's name, for errors.
+        uid_range: which share of the objects, and of the timers, it has; None for all.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, uid_range: UidRange | None = None) -> None:
         self._name = name
+        self._uid_range = uid_range
         self.reconcilers: dict[str, Reconciler] = {}
         """By name, in their order."""
         self.timers: dict[str, Timer] = {}
@@ -202,7 +204,10 @@ class Registrations:
         reconcilers = self.reconcilers.values()
         informers = builder.informers_for(self.caches(), factory, reconcilers)
         builder.include(reconcilers, informers)
-        builder.timers = tuple(self.timers.values())
+        mine = self._uid_range
+        builder.timers = tuple(
+            one for one in self.timers.values() if mine is None or mine.has(one.name)
+        )
         opened = (one for one in self._open_builders() if one is not builder)
         self._builders = (*opened, builder)
         return builder

@@ -51,7 +51,13 @@ from pyinformer.operator._resource_scopes import (
     shown_unknown,
 )
 from pyinformer.operator._sharing import SharedControllers
-from pyinformer.sharding import Buckets, SharingStatus
+from pyinformer.sharding import (
+    Buckets,
+    Shard,
+    SharingStatus,
+    election_of,
+    rivals_of_shard,
+)
 from pyinformer.telemetry.metrics import Exposition, Metrics
 
 _log = get_logger(__name__)
@@ -147,7 +153,7 @@ class OperatorRun(Closable):
         health_port: int | None,
         metrics: Metrics,
         leader_election: LeaderElection | None,
-        sharding: Buckets | None,
+        sharding: Buckets | Shard | None,
         is_program: bool,
     ) -> None:
         self.cluster: Cluster = cluster
@@ -207,7 +213,10 @@ class OperatorRun(Closable):
 
     @property
     def sharing(self) -> SharingStatus | None:
-        """The share of this replica; None before the start, and without `sharding`."""
+        """The share of this replica; None before the start, and without `Buckets()`.
+
+        What a `Shard` does is in `elector.status()`.
+        """
         replica = self._replica
         return replica.member.status() if isinstance(replica, SharedControllers) else None
 
@@ -373,11 +382,12 @@ class OperatorRun(Closable):
     async def _assemble_replica(self) -> Replica:
         """Build the informers, the controllers, and what competes for the Leases."""
         builder = await self._prepare()
-        if self._sharding is not None:
+        sharding, election, rivals = self._sharding, self._leader_election, None
+        if isinstance(sharding, Buckets):
             shared = SharedControllers(
                 self.cluster,
                 self._name,
-                self._sharding,
+                sharding,
                 builder,
                 metrics=self._metrics,
                 ends_process=self._is_program,
@@ -386,13 +396,17 @@ class OperatorRun(Closable):
             self.health.add(shared)
             self.health.add(shared.member)
             return shared
-        if self._leader_election is None:
+        if sharding is not None:
+            election = election_of(sharding, self._name)
+            rivals = rivals_of_shard(self.cluster, self._name, sharding)
+        if election is None:
             raise InternalError("a replica that neither elects nor shares")
         elected = ElectedControllers(
             self.cluster,
-            self._leader_election,
+            election,
             builder,
             metrics=self._metrics,
+            rivals=rivals,
             ends_process=self._is_program,
         )
         self._replica = elected

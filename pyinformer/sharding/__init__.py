@@ -24,6 +24,13 @@ from pyinformer.sharding._members import Members as Members
 from pyinformer.sharding._options import Buckets
 from pyinformer.sharding._options import check_group as check_group
 from pyinformer.sharding._rbac import group_accesses as group_accesses
+from pyinformer.sharding._rbac import shard_accesses as shard_accesses
+from pyinformer.sharding._rivals import Rivals as Rivals
+from pyinformer.sharding._rivals import rivals_of_shard as rivals_of_shard
+from pyinformer.sharding._shard import Shard
+from pyinformer.sharding._shard import election_of as election_of
+from pyinformer.sharding._shard import shard_named as shard_named
+from pyinformer.sharding._shard import uid_range_of as uid_range_of
 from pyinformer.sharding._status import SharingStatus
 from pyinformer.sharding._table import GROUP_LABEL as GROUP_LABEL
 from pyinformer.sharding._table import Owner as Owner
@@ -32,4 +39,4 @@ from pyinformer.sharding._table import freed as freed
 from pyinformer.sharding._table import read_table as read_table
 from pyinformer.sharding._table import with_table as with_table
 
-__all__ = ["Buckets", "By", "SharingStatus", "sharing_policy_yaml"]
+__all__ = ["Buckets", "By", "Shard", "SharingStatus", "sharing_policy_yaml"]

@@ -55,6 +55,8 @@ from pyinformer.sharding._bucket_shares import (
 )
 from pyinformer.sharding._members import Members
 from pyinformer.sharding._options import by_name
+from pyinformer.sharding._rivals import rivals_of_member
+from pyinformer.sharding._shard import shard_named
 from pyinformer.sharding._status import SharingStatus
 from pyinformer.sharding._table import GROUP_LABEL, Owner
 from pyinformer.telemetry.metrics import NO_METRICS, Sample, fenced, qualified
@@ -168,6 +170,7 @@ class GroupMember:
         )
         """Competes for its own Lease, whose term is a life of the member."""
         self._members = Members(options.lease_duration_seconds)
+        self._rivals = rivals_of_member(cluster, group, namespace, own=self.name, options=options)
         self.shares: BucketShares = BucketShares(
             group,
             namespace,
@@ -275,9 +278,12 @@ class GroupMember:
         yield Sample("sharing_moves_total", labels, self._moves)
 
     @property
-    def may_compete(self) -> bool:
-        """Whether the table is one of this process's kind, or no member is left that keeps it."""
-        return self.shares.refusal is None or not self._members.living(self._clock())
+    def waits_for(self) -> str:
+        """Why it may not join: members or shards are left that share in another way."""
+        refusal = self.shares.refusal
+        if refusal is not None and self._members.living(self._clock()):
+            return str(refusal)
+        return self._rivals.waits_for
 
     def on_watched(self, lease: LeaseRecord) -> None:
         """Take a version of a Lease of the group."""
@@ -291,6 +297,8 @@ class GroupMember:
                     self._last_error = str(error)
             if now >= self._look_at:
                 self._look_at = now + self._rng.uniform(0.0, _SPREAD_SECONDS)
+        elif self._is_shard(lease.name):
+            self._rivals.on_watched(lease)
         else:
             self._members.on_watched(lease.name, lease, now)
         self._changed()
@@ -299,13 +307,19 @@ class GroupMember:
         """Take the deletion of a Lease of the group, or of its label."""
         if name == self._group:
             self.shares.on_no_table(self._clock(), uid=uid)
+        elif self._is_shard(name):
+            self._rivals.on_watched_deletion(name, uid)
         else:
             self._members.on_left(name)
         self._changed()
 
+    def _is_shard(self, name: str) -> bool:
+        return name != self.name and shard_named(name, self._group) is not None
+
     async def _live(self, term: Term) -> None:
         """Keep a share until the term ends; give it up if the program ends."""
         loop = asyncio.get_running_loop()
+        await self._rivals.settle(term)
         self._term = term
         self.shares.begin(Owner(self.name, term.uid, term.transitions))
         take_back = term.on_end(lambda: _soon(loop, self._changed))
@@ -526,7 +540,8 @@ class GroupMember:
             case ReadMembers():
                 found = await requests.list(GROUP_LABEL, self._group)
                 for name in found.keys() - {self._group}:
-                    self._members.on_lease(name, found[name], self._clock())
+                    if not self._is_shard(name):
+                        self._members.on_lease(name, found[name], self._clock())
                 shares.on_members()
             case ReadMember(name):
                 self._saw_member(name, await _found(requests.send(name, Read())))

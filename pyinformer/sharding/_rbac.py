@@ -6,6 +6,7 @@ from pyinformer.objects import Access
 
 _VERBS = ("create", "delete", "get", "list", "update", "watch")
 _EVENT_VERBS = ("create", "get", "patch")  # as the operator's own Events need
+_SHARD_VERBS = ("create", "get", "list", "update", "watch")
 
 
 def group_accesses(namespace: str) -> tuple[Access, ...]:
@@ -20,4 +21,17 @@ def group_accesses(namespace: str) -> tuple[Access, ...]:
     return (
         Access("coordination.k8s.io", "leases", _VERBS, where),
         Access("events.k8s.io", "events", _EVENT_VERBS, where),
+    )
+
+
+def shard_accesses(namespace: str) -> tuple[Access, ...]:
+    """Return the rights to the Leases of all shares, which a process of one share has to see.
+
+    Args:
+        namespace: of the Leases.
+    """
+    where = frozenset({namespace})
+    return (
+        Access("coordination.k8s.io", "leases", _SHARD_VERBS, where),
+        Access("events.k8s.io", "events", ("create", "patch"), where),
     )

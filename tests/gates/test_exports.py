@@ -327,7 +327,7 @@ PUBLIC: dict[str, list[str]] = {
         "WrittenVersions",
         "admission_policy_yaml",
     ],
-    "pyinformer.sharding": ["Buckets", "By", "SharingStatus", "sharing_policy_yaml"],
+    "pyinformer.sharding": ["Buckets", "By", "Shard", "SharingStatus", "sharing_policy_yaml"],
     "pyinformer.fleet": [
         "Fleet",
         "FleetClusterState",

@@ -10,6 +10,7 @@ from pyinformer.cache.informer._cache_sync import (
 from pyinformer.cache.informer._catch_up import catch_up
 from pyinformer.cache.informer._explain import Explanation
 from pyinformer.cache.informer._factory import SharedInformerFactory, status_in_steps
+from pyinformer.cache.informer._factory import informer_in_range as informer_in_range
 from pyinformer.cache.informer._informer_parts import core_of
 from pyinformer.cache.informer._key_waits import Predicate
 from pyinformer.cache.informer._settings import (

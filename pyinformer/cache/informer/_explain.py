@@ -184,6 +184,8 @@ class Explainer(Generic[V]):
         for name, selector in (("label", scope.label_selector), ("field", scope.field_selector)):
             if not selector.is_empty:
                 yield f"Only objects that match the {name} selector {selector} are followed."
+        if scope.uid_range is not None:
+            yield f"Only the objects of {scope.uid_range} are followed, by a hash of their uids."
         if self._context.settings.transform is not None:
             yield "A transform of the program changes objects before they are cached."
 
@@ -247,6 +249,8 @@ class Explainer(Generic[V]):
             return f"its labels do not match {scope.label_selector}"
         if not scope.field_selector.is_empty:
             return f"its fields do not match {scope.field_selector}"
+        if scope.uid_range is not None and not scope.uid_range.has(live.metadata.uid):
+            return f"its uid is not in {scope.uid_range}"
         return "it came a moment ago"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack, final
 
 import anyio
@@ -26,7 +27,7 @@ from pyinformer._runtime.tasks import (
 )
 from pyinformer.cache.audit import MutationDetector
 from pyinformer.cache.informer._cache_sync import wait_for_cache_sync
-from pyinformer.cache.informer._informer_parts import core_of
+from pyinformer.cache.informer._informer_parts import InformerCore, core_of
 from pyinformer.cache.informer._rbac import ResourceAccess, rbac_yaml
 from pyinformer.cache.informer._settings import (
     InformerOptions,
@@ -35,15 +36,14 @@ from pyinformer.cache.informer._settings import (
     check_audit_period,
     check_safeguards,
     check_same_settings,
-    options_of,
     requested,
 )
-from pyinformer.cache.informer._shared_informer import SharedInformer
+from pyinformer.cache.informer._shared_informer import SharedInformer, informer_of
 from pyinformer.cache.informer._status import FactoryStatus, InformerStatus, counted
 from pyinformer.cache.reflector import ReflectorOptions
 from pyinformer.client.cluster import check_cluster, claim_loop
 from pyinformer.errors import InformerError, InvalidArgumentError, LifecycleError
-from pyinformer.objects import V, check_seconds, check_text, check_type
+from pyinformer.objects import UidRange, V, check_seconds, check_text, check_type
 from pyinformer.telemetry import Watchdog
 from pyinformer.telemetry.metrics import Metrics
 
@@ -147,8 +147,6 @@ class SharedInformerFactory(Closable):
                 or an option does not exist.
             LifecycleError: the factory is closed, or was started in another event loop.
         """
-        self._refuse_if_closed()
-        self._loop.check()
         scope, settings = requested(
             (api_version, plural),
             options,
@@ -156,7 +154,13 @@ class SharedInformerFactory(Closable):
             audit_period_seconds=self._audit_period,
             beside=("private",),
         )
-        site = call_site()
+        return self._informer(scope, settings, call_site(), private=private)
+
+    def _informer(
+        self, scope: Scope, settings: InformerSettings, site: str, *, private: bool = False
+    ) -> SharedInformer[Any]:
+        self._refuse_if_closed()
+        self._loop.check()
         known, first_site = self._shared.get(scope, (None, ""))
         if not private and known is not None and _is_as_asked(known, scope):
             check_same_settings(scope, (known.settings, first_site), (settings, site))
@@ -182,16 +186,16 @@ class SharedInformerFactory(Closable):
         return self._is_closed
 
     def _make(self, scope: Scope, settings: InformerSettings) -> SharedInformer[Any]:
-        informer: SharedInformer[Any] = SharedInformer(
-            self._cluster,
-            scope.resource.api_version,
-            scope.resource.resource,
-            model=settings.model,
-            options=self._options,
-            metrics=self._metrics,
-            grace_seconds=self._grace_seconds,
-            mutation_detector=self._detector_for(settings),
-            **options_of(scope, settings),
+        informer: SharedInformer[Any] = informer_of(
+            InformerCore(
+                self._cluster,
+                scope,
+                settings,
+                options=self._options,
+                metrics=self._metrics,
+                grace_seconds=self._grace_seconds,
+                mutation_detector=self._detector_for(settings),
+            )
         )
         core_of(informer).on_crash = self._ended.set
         self._informers.append(informer)
@@ -474,3 +478,31 @@ def status_in_steps(factory: SharedInformerFactory) -> Generator[None, None, Fac
         statuses.append(informer.status())
         yield
     return factory._status_of(statuses)  # noqa: SLF001
+
+
+def informer_in_range(
+    factory: SharedInformerFactory,
+    api_version: str,
+    plural: str,
+    *,
+    uid_range: UidRange | None,
+    model: type[V] | None = None,
+    **options: Unpack[InformerOptions],
+) -> SharedInformer[V]:
+    """Return what `factory.informer` returns, of a share of the objects.
+
+    Args:
+        factory: the factory.
+        api_version: `v1`, or `group/version`.
+        plural: the resource's plural name.
+        uid_range: which share; None for all objects.
+        model: what the `view` of each object is.
+        **options: as for `factory.informer`.
+
+    Raises:
+        InformerError: as `factory.informer` does.
+    """
+    scope, settings = requested((api_version, plural), options, model=model)
+    if settings.audit_period_seconds == 0.0:
+        settings = replace(settings, audit_period_seconds=factory._audit_period)  # noqa: SLF001
+    return factory._informer(replace(scope, uid_range=uid_range), settings, call_site())  # noqa: SLF001

@@ -140,4 +140,6 @@ class IdentityList:
         if not meta.name:
             raise InvalidObjectError(self._what, "an item without a name")
         self._found += 1
+        if self._list_watch.is_foreign(meta.uid):
+            return
         self._take(object_key(meta.namespace, meta.name), meta.uid, meta.resource_version)

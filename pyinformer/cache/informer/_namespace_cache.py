@@ -95,6 +95,7 @@ class NamespaceCache(Generic[V]):
                 namespace=scope.namespace,
                 label_selector=scope.label_selector,
                 field_selector=scope.field_selector,
+                uid_range=scope.uid_range,
                 metadata_only=settings.memory == "metadata",
             ),
             make_sink(settings.queue, self.sink, selective=scope.is_selective),

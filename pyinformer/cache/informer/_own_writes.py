@@ -122,8 +122,8 @@ class OwnWrites(Generic[V]):
     def _take(self, plain: KubeObject, raw: bytes) -> None:
         meta, key = plain.metadata, plain._key
         self.recent.add(meta.resource_version, key, meta.uid)
-        overlay = self._overlay_of(key)
-        if overlay is None:
+        overlay, uid_range = self._overlay_of(key), self._scope.uid_range
+        if overlay is None or (uid_range is not None and not uid_range.has(meta.uid)):
             return
         if self._selects(plain):
             as_decoded = cast("KubeObject[V]", plain)  # without a view

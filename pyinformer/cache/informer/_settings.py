@@ -26,6 +26,7 @@ from pyinformer.objects import (
     LabelSelector,
     Selector,
     Transform,
+    UidRange,
     check_choice,
     check_compressor,
     check_seconds,
@@ -107,6 +108,8 @@ class Scope:
     field_selector: FieldSelector
     namespace_selector: LabelSelector | None = None
     """Chooses the namespaces by their labels; None if they are given, or all are followed."""
+    uid_range: UidRange | None = None
+    """Which share of these objects is followed; None for all of them."""
 
     @classmethod
     def of(
@@ -149,6 +152,11 @@ class Scope:
         """Whether a selector is set, so an object can leave the scope without being deleted."""
         return not (self.label_selector.is_empty and self.field_selector.is_empty)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether there may be other objects of the resource in the followed namespaces."""
+        return self.is_selective or self.uid_range is not None
+
     def covers(self, namespace: str | None) -> bool:
         """Return whether a namespace is followed; None or "" stands for objects without one."""
         if self.namespaces is None:
@@ -179,6 +187,8 @@ class Scope:
             parts.append(f"with labels {self.label_selector}")
         if not self.field_selector.is_empty:
             parts.append(f"with fields {self.field_selector}")
+        if self.uid_range is not None:
+            parts.append(f"of {self.uid_range}")
         return " ".join(parts)
 
 
@@ -308,22 +318,6 @@ def requested(
     if given.get("audit_period_seconds") is None:
         given["audit_period_seconds"] = audit_period_seconds
     return scope, InformerSettings(model=model, **given)
-
-
-def options_of(scope: Scope, settings: InformerSettings) -> InformerOptions:
-    """Return the options that ask for this again."""
-    return {
-        "namespaces": scope.namespaces,
-        "namespace_selector": scope.namespace_selector,
-        "label_selector": scope.label_selector,
-        "field_selector": scope.field_selector,
-        "memory": settings.memory,
-        "transform": settings.transform,
-        "queue": settings.queue,
-        "sharing": settings.sharing,
-        "absent": settings.absent,
-        "audit_period_seconds": settings.audit_period_seconds,
-    }
 
 
 _SETTINGS: Final = frozenset(one.name for one in fields(InformerSettings))

@@ -80,6 +80,13 @@ if TYPE_CHECKING:
 _ARGUMENTS: Final = ("mutation_detector", "options", "metrics", "grace_seconds")
 
 
+def informer_of(core: InformerCore[V]) -> SharedInformer[V]:
+    """Return the informer with these parts, whose arguments were checked before."""
+    informer: SharedInformer[V] = SharedInformer.__new__(SharedInformer)
+    informer._put_together(core)  # noqa: SLF001 - of the same module
+    return informer
+
+
 @final
 class SharedInformer(Startable, Generic[V]):
     """Follows one resource in one scope.
@@ -125,16 +132,21 @@ class SharedInformer(Startable, Generic[V]):
         check_safeguards(options, mutation_detector)
         check_cluster(cluster)
         scope, settings = requested((api_version, plural), how, model=model, beside=_ARGUMENTS)
-        self._core: InformerCore[V] = InformerCore(
-            cluster,
-            scope,
-            settings,
-            options=options,
-            metrics=cluster.metrics if metrics is None else metrics,
-            grace_seconds=grace_seconds,
-            mutation_detector=mutation_detector,
+        self._put_together(
+            InformerCore(
+                cluster,
+                scope,
+                settings,
+                options=options,
+                metrics=cluster.metrics if metrics is None else metrics,
+                grace_seconds=grace_seconds,
+                mutation_detector=mutation_detector,
+            )
         )
-        self.lister: Lister[V] = self._core.lister
+
+    def _put_together(self, core: InformerCore[V]) -> None:
+        self._core: InformerCore[V] = core
+        self.lister: Lister[V] = core.lister
         """Reads the cache, and own writes that it does not hold yet; usable from any thread."""
 
     @property

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector._sink import Sink
     from pyinformer.cache.reflector.guard import Guard
     from pyinformer.errors import InformerError
-    from pyinformer.objects import ObjectCodec
+    from pyinformer.objects import ObjectCodec, UidRange
 
 
 _CLOSING_BRACE = b"}"[0]
@@ -69,6 +69,7 @@ class EventApplier(Generic[V]):
         guard: judges the events.
         sink: receives the events that are applied.
         selective: a selector is in force, so a deleted object may still exist.
+        uid_range: which objects are applied; all others only move the position. None for all.
         on_skipped: called with the error of each object that cannot be identified.
         turn: opened before an event is applied; the loop that reads the watch ends it.
     """
@@ -85,6 +86,7 @@ class EventApplier(Generic[V]):
         "_selective",
         "_sink",
         "_turn",
+        "_uid_range",
         "added",
         "bookmarks",
         "deleted",
@@ -99,6 +101,7 @@ class EventApplier(Generic[V]):
         sink: Sink[V],
         *,
         selective: bool = False,
+        uid_range: UidRange | None = None,
         on_skipped: Callable[[InvalidObjectError], None] = lambda _: None,
         turn: Turn | None = None,
     ) -> None:
@@ -109,6 +112,7 @@ class EventApplier(Generic[V]):
             sink.passed_nowait if isinstance(sink, OwnWritesSink) else sink.bookmark_nowait
         )
         self._selective = selective
+        self._uid_range = uid_range
         self._on_skipped = on_skipped
         self._turn = turn or Turn()
         # Looked up once here instead of at every event.
@@ -248,11 +252,17 @@ class EventApplier(Generic[V]):
             self._replace(old, new)
             self.added += 1
         self._guard.applied(new.metadata.resource_version)
+        if old is None and self._is_foreign(new):
+            self._passed(new.metadata.resource_version)
 
     def _replace(self, old: KubeObject[V] | None, new: KubeObject[V]) -> None:
         if old is not None:
             self._apply(Deleted(old, final_state_unknown=True))
-        self._apply(Added(new))
+        if not self._is_foreign(new):
+            self._apply(Added(new))
+
+    def _is_foreign(self, obj: KubeObject[V]) -> bool:
+        return self._uid_range is not None and not self._uid_range.has(obj.metadata.uid)
 
     def _delete(self, gone: KubeObject[V]) -> None:
         key = gone._key
@@ -260,7 +270,8 @@ class EventApplier(Generic[V]):
         cached = None if old is None else old.metadata
         decision = self._guard.judge_deletion(key, gone.metadata, cached)
         if decision is Decision.REMOVE:
-            self._apply(Deleted(gone, may_still_exist=self._selective))
+            if old is not None or not self._is_foreign(gone):
+                self._apply(Deleted(gone, may_still_exist=self._selective))
         elif decision is Decision.REMOVE_UNSEEN and old is not None:
             self._apply(Deleted(old, final_state_unknown=True))
         if decision is Decision.SKIP:
@@ -299,6 +310,8 @@ class EventApplier(Generic[V]):
             done: the server lags, or its history is another one.
         """
         old = self._sink.get(key)
+        if found is not None and self._is_foreign(found):
+            found = None
         cached = None if old is None else old.metadata
         shown = None if found is None else found.metadata
         decision = self._guard.judge_verified(key, shown, cached, read_at)

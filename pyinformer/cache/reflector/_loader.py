@@ -167,6 +167,7 @@ class Loader(Generic[V]):
             distrust=self.distrust,
             had_nameless=self._had_nameless,
             is_first=not self._has_loaded,
+            uid_range=self._list_watch.uid_range,
             may_lack_kind=may_lack_kind,
         )
 
@@ -180,8 +181,7 @@ class Loader(Generic[V]):
         first = page.resource_version
         while page.continue_token:
             self.pages += 1
-            found = len(snapshot.objects) + snapshot.skipped
-            await anyio.sleep(paging.pause_seconds(found, loop_time()))
+            await anyio.sleep(paging.pause_seconds(snapshot.received, loop_time()))
             token = page.continue_token
             if paging.repeats(token):
                 reason = "a page is followed by itself, or by one before it"
@@ -330,7 +330,7 @@ class Loader(Generic[V]):
             self._list_watch, body, snapshot, splitter, on_progress=on_progress
         ).read()
         version = snapshot.resource_version or ""  # a complete one has a version, or is malformed
-        if not snapshot.objects and not snapshot.skipped:
+        if not snapshot.received:
             holds_nothing = not keys_of(self._sink)
             await check_is_empty(self._list_watch, version, holds_nothing=holds_nothing)
         self._complete(snapshot, version)

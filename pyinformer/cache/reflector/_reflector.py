@@ -41,6 +41,7 @@ from pyinformer.cache.reflector._reporting import (
     StateReporter,
     facts_of,
 )
+from pyinformer.cache.reflector._shard_parameter import ShardParameter
 from pyinformer.cache.reflector._sink import keys_of
 from pyinformer.cache.reflector._watch_loop import Liveness, WatchLoop
 from pyinformer.cache.reflector.guard import Counts, Guard, GuardStatistics, OrderPolicy
@@ -244,7 +245,7 @@ class Reflector(Generic[V]):
             trips=self._lineage.round_trips,
             turn=turn or Turn(),
         )
-        self._counts = Counts()
+        self._counts, self._shard = Counts(), ShardParameter(list_watch)
         self.is_in_line: bool = False
         """Whether a load waits for its turn among the lists of the connection."""
         self.is_loading: bool = False
@@ -551,6 +552,8 @@ class Reflector(Generic[V]):
                 self._reporter.changed()
                 happened = await self._perform(command)
                 self._count(happened)
+                if isinstance(happened, steps.LoadFailed | steps.WatchFailed):
+                    self._shard.failed(happened.error, now())
                 self._renew_options()
                 command = self._machine.step(happened, now())
         finally:
@@ -704,6 +707,7 @@ class Reflector(Generic[V]):
     def _begin_load(self) -> None:
         self.is_in_line, self.is_loading = False, True
         self._interruptible = None
+        self._shard.begin_load(self._now())
         self._generation = self._lineage.generation
         self._loader.distrust = self._machine.distrust
         is_any = self._options.consistency == "any" and not self._guard.position
@@ -712,6 +716,7 @@ class Reflector(Generic[V]):
 
     def _loaded(self, mode: steps.LoadMode) -> None:
         self._end_load()
+        self._shard.loaded()
         self._availability.loaded()
         self._age_proof.loaded(self._load_sent_at)
         self._watch_loop.liveness.last_contact_at = self._now()

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pyinformer.cache.reflector._sink import Sink
     from pyinformer.cache.reflector.guard import Guard
-    from pyinformer.objects import ObjectCodec
+    from pyinformer.objects import ObjectCodec, UidRange
 
 _log = get_logger(__name__)
 _SLICE = 512  # objects freed in one step: half a millisecond
@@ -65,6 +65,7 @@ class Snapshot(Generic[V]):
         distrust: the server's history was proven to be another one.
         had_nameless: the load before this one had objects without a name as well.
         is_first: the reflector has loaded nothing yet, so every object is passed as it was listed.
+        uid_range: which objects are kept; None for all.
         may_lack_kind: an item that cannot be read while the kind of the objects is not known sets
             `lacks_kind`, and is not skipped: the caller learns the kind, and lists again.
     """
@@ -78,9 +79,11 @@ class Snapshot(Generic[V]):
         distrust: bool = False,
         had_nameless: bool = False,
         is_first: bool = False,
+        uid_range: UidRange | None = None,
         may_lack_kind: bool = False,
     ) -> None:
         self._codec = codec
+        self._uid_range = uid_range
         self._is_first = is_first
         self._may_lack_kind = may_lack_kind
         self._sink = sink
@@ -100,6 +103,8 @@ class Snapshot(Generic[V]):
         """How many items could not be identified."""
         self.nameless: int = 0
         """How many of them had no readable name."""
+        self.foreign: int = 0
+        """How many objects are in another share."""
         self.lacks_kind: bool = False
         """Whether an item could not be read while the kind of the objects was not known."""
         self.is_live: bool = False
@@ -108,6 +113,11 @@ class Snapshot(Generic[V]):
         """A version that the server had after the watch-list began; empty if it is not known."""
         self.rest: list[bytes] = []
         """Lines behind the end bookmark; they belong to the watch that follows."""
+
+    @property
+    def received(self) -> int:
+        """How many objects have arrived, kept or not."""
+        return len(self.objects) + self.skipped + self.foreign
 
     @property
     def rewound(self) -> bool:
@@ -232,6 +242,10 @@ class Snapshot(Generic[V]):
         version = meta.resource_version
         self._record_version(version)
         if self._was_seen_later(key, version):
+            return
+        if self._uid_range is not None and not self._uid_range.has(meta.uid):
+            self.foreign += 1
+            self.objects.pop(key, None)  # an earlier object of this name
             return
         cached = None if self._is_first else self._sink.get(key)
         if cached is None:

@@ -269,6 +269,7 @@ class WatchLoop(Generic[V]):
             self._guard,
             self._sink,
             selective=self._list_watch.is_selective,
+            uid_range=self._list_watch.uid_range,
             on_skipped=self._on_skipped,
             turn=self._turn,
         )

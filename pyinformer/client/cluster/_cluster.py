@@ -90,6 +90,7 @@ from pyinformer.objects import (
     KubeObject,
     LabelSelector,
     Selector,
+    UidRange,
     check_encodable,
     check_integer,
     check_iterable,
@@ -273,6 +274,7 @@ class Cluster(Closable):
         namespace: str | None = None,
         label_selector: LabelSelector | None = None,
         field_selector: FieldSelector | None = None,
+        uid_range: UidRange | None = None,
         metadata_only: bool = False,
     ) -> ListWatch:
         """Return what a Reflector needs to follow one resource in one scope.
@@ -286,6 +288,7 @@ class Cluster(Closable):
             namespace=namespace,
             label_selector=label_selector,
             field_selector=field_selector,
+            uid_range=uid_range,
             metadata_only=metadata_only,
         )
 

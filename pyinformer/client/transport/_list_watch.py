@@ -19,6 +19,7 @@ from pyinformer.objects import (
     FieldSelector,
     GroupVersionResource,
     ObjectKey,
+    UidRange,
     check_encodable,
     check_type,
 )
@@ -52,6 +53,8 @@ class ListWatch:
         label_selector: which labels; None or empty for all.
         field_selector: which fields; None or empty for all.
         shard_selector: which share of the objects, as KEP-5866 has it; None or empty for all.
+        uid_range: which share of the objects, in place of a `shard_selector`. Most servers ignore
+            it and send all objects: the reader must leave out those that `is_foreign` names.
         metadata_only: request only the objects' metadata, in lists and in watches. A server that
             cannot do that sends whole objects: the reader must use nothing but their metadata.
     """
@@ -65,11 +68,14 @@ class ListWatch:
         label_selector: LabelSelector | str | None = None,
         field_selector: FieldSelector | str | None = None,
         shard_selector: str | None = None,
+        uid_range: UidRange | None = None,
         metadata_only: bool = False,
     ) -> None:
         check_type("resource", resource, GroupVersionResource)
         if namespace is not None:
             check_encodable("namespace", namespace)
+        if uid_range is not None:
+            check_type("uid_range", uid_range, UidRange)
         self.metadata_only: bool = metadata_only
         """Whether every list and watch requests only metadata."""
         self.connection = connection
@@ -82,19 +88,26 @@ class ListWatch:
         selectors = {
             "labelSelector": "" if label_selector is None else str(label_selector),
             "fieldSelector": "" if field_selector is None else str(field_selector),
-            "shardSelector": shard_selector or "",
         }
-        self._selectors = tuple(_without_empty(selectors))
+        self.is_selective: bool = any((*selectors.values(), shard_selector))
+        """Whether an object can leave without being deleted; its uid does not change."""
+        self.uid_range: UidRange | None = uid_range
+        """Which share of the objects is read; None for all."""
+        self.sends_shard: bool = True
+        """Whether requests name the share. A server that refuses that sends all objects."""
+        self._shard_selector = shard_selector or ("" if uid_range is None else uid_range.selector)
+        self._own_selectors = tuple(_without_empty(selectors))
 
     @property
     def selectors(self) -> Query:
         """The selectors as names and values of a query."""
-        return self._selectors
+        if not (self._shard_selector and self.sends_shard):
+            return self._own_selectors
+        return (*self._own_selectors, ("shardSelector", self._shard_selector))
 
-    @property
-    def is_selective(self) -> bool:
-        """Whether there is a selector, so that an object can leave without being deleted."""
-        return bool(self._selectors)
+    def is_foreign(self, uid: str) -> bool:
+        """Return whether an object is in another share, and must be left out."""
+        return self.uid_range is not None and not self.uid_range.has(uid)
 
     def __repr__(self) -> str:
         return f"ListWatch({self.path!r})"
@@ -155,7 +168,7 @@ class ListWatch:
         }
         return self.connection.stream(
             self.path,
-            (*self._selectors, *_without_empty(query)),
+            (*self.selectors, *_without_empty(query)),
             watch=own_connection_seconds is not None,  # each watch has its own connection
             what=what,
             deadline_seconds=own_connection_seconds,
@@ -169,7 +182,7 @@ class ListWatch:
             key: `namespace/name`, or `name` if cluster-scoped.
         """
         wanted = ObjectKey(key)
-        selectors = dict(self._selectors)
+        selectors = dict(self._own_selectors)
         named = str(FieldRequirement(_NAME, "=", wanted.name))  # a role's name may have a comma
         fields = (selectors.get("fieldSelector"), named)
         one = ListWatch(
@@ -178,10 +191,11 @@ class ListWatch:
             namespace=wanted.namespace or self.namespace,
             label_selector=selectors.get("labelSelector"),
             field_selector=",".join(filter(None, fields)),
-            shard_selector=selectors.get("shardSelector"),
+            shard_selector=self._shard_selector,
+            uid_range=self.uid_range,
             metadata_only=self.metadata_only,
         )
-        one.key = key
+        one.key, one.sends_shard = key, self.sends_shard
         return one
 
     def nothing(self) -> ListWatch:
@@ -190,7 +204,7 @@ class ListWatch:
         If this one is of one name, so is that: a role may allow nothing else. It contradicts itself
         by the name alone, since not every resource has another field.
         """
-        name = FieldSelector.parse(dict(self._selectors).get("fieldSelector")).name
+        name = FieldSelector.parse(dict(self._own_selectors).get("fieldSelector")).name
         if not name:
             whole = ListWatch(self.connection, self.resource, namespace=self.namespace)
             return whole.only(_IMPOSSIBLE)
@@ -249,7 +263,7 @@ class ListWatch:
         }
         return self.connection.stream(
             self.path,
-            (*self._selectors, *_without_empty(query)),
+            (*self.selectors, *_without_empty(query)),
             watch=True,
             what=f"watch {self.resource}",
             deadline_seconds=seconds + WATCH_GRACE_SECONDS,

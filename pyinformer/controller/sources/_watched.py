@@ -13,7 +13,7 @@ from pyinformer.controller.sources._mapping_results import MappingFunction, chec
 from pyinformer.objects import KubeObject, V
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from pyinformer.controller.sources._predicates import PredicateFunction
     from pyinformer.controller.sources._request import Request
@@ -30,6 +30,7 @@ class WatchedSource(InformerSource[V], Generic[V]):
         name: the source's name in reasons, logs and status; by default what it watches.
         predicate: drops changes that do not matter, before they are mapped.
         options: priorities, resyncs and logs; its cluster is that of mapped keys.
+        concerns: returns whether to make a request; None makes every one.
 
     Raises:
         InvalidTypeError: a function cannot be called, or is asynchronous.
@@ -46,9 +47,11 @@ class WatchedSource(InformerSource[V], Generic[V]):
         name: str = "",
         predicate: PredicateFunction[V] | None = None,
         options: SourceOptions | None = None,
+        concerns: Callable[[Request], bool] | None = None,
     ) -> None:
         check_source_informer(informer)
         check_mapping(mapping)
+        self._concerns = concerns
         name = name or f"watched {informer.scope}"
         super().__init__(informer, name=name, predicate=predicate, options=options)
         self._mapping = mapping
@@ -65,7 +68,8 @@ class WatchedSource(InformerSource[V], Generic[V]):
         for state in (old,) if old is new else (old, new):
             if state is not None:
                 self._mapping_call.call(state._key, self._map, state, requests)
-        return requests
+        concerns = self._concerns
+        return requests if concerns is None else [one for one in requests if concerns(one)]
 
     def _map(self, state: KubeObject[V], into: dict[Request, None]) -> None:
         collect(self._mapping(state), self.cluster, into)

@@ -548,6 +548,7 @@ class World(ObjectTestAPI):
             ),
             token_lifetime_seconds=300.0,
             watch_list=lambda: True,
+            shard_selectors=lambda: False,
             now=monotonic,
         )
 

@@ -123,6 +123,8 @@ async def read_live(
         raise RequestTimeoutError(what, reason, waited_seconds=_REQUEST_SECONDS) from error
     if list_watch.key and item != Identity():
         check_is_asked_for(list_watch, (object_key(item.namespace, item.name),))
+    if list_watch.is_foreign(item.uid):
+        item = Identity()
     return LiveIdentity(version, item.uid, item.resource_version, is_whole)
 
 

@@ -66,6 +66,7 @@ class Backend:
 
     Attributes:
         watch_list: returns whether `sendInitialEvents` works now.
+        shard_selectors: returns whether `shardSelector` is not ignored now.
         cached: the watch cache of a replica; None if it is the storage itself.
         now: monotonic seconds.
     """
@@ -79,6 +80,7 @@ class Backend:
     settings: WatchSettings
     token_lifetime_seconds: float
     watch_list: Callable[[], bool]
+    shard_selectors: Callable[[], bool]
     now: Callable[[], float]
     cached: Storage | None = None
 
@@ -260,7 +262,7 @@ class RequestHandler:
             watch = WatchStream(
                 await backend.for_watch(options),
                 resource,
-                _selection(resource, route, query),
+                self._selection(resource, route, query),
                 options,
                 backend.settings,
                 representation=representation,
@@ -271,13 +273,23 @@ class RequestHandler:
         shown = render_page(resource, page) if representation is None else representation.page(page)
         await reply.send(200, shown)
 
+    def _selection(self, resource: ResourceType, route: Route, query: dict[str, str]) -> Selection:
+        is_sharding = self._backend.shard_selectors()
+        return Selection(
+            resource,
+            namespace=route.namespace,
+            label_selector=query.get("labelSelector", ""),
+            field_selector=query.get("fieldSelector", ""),
+            shard_selector=query.get("shardSelector", "") if is_sharding else "",
+        )
+
     async def _page(
         self, resource: ResourceType, route: Route, query: dict[str, str], options: ListOptions
     ) -> Page:
         """Return the objects of a list, or those that a collection deletes."""
         backend = self._backend
         check_options(options, watch_list=backend.watch_list())
-        selection = _selection(resource, route, query)
+        selection = self._selection(resource, route, query)
         storage = backend.for_list(options)
         await await_revision(storage, options.revision, backend.settings.patience_seconds)
         return list_page(
@@ -398,15 +410,6 @@ def _record(call: HandlerCall, route: Route, query: dict[str, str], now: float) 
         name=route.name,
         headers=headers,
         arrived_at=now,
-    )
-
-
-def _selection(resource: ResourceType, route: Route, query: dict[str, str]) -> Selection:
-    return Selection(
-        resource,
-        namespace=route.namespace,
-        label_selector=query.get("labelSelector", ""),
-        field_selector=query.get("fieldSelector", ""),
     )
 
 

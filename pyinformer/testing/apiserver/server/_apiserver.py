@@ -81,6 +81,9 @@ class APIServer(ObjectTestAPI):
         default_watch_timeout_seconds: the timeout of watches without one; None draws one
             between 30 and 60 minutes, as a real server does.
         watch_list: whether `sendInitialEvents` works; can be changed later.
+        shard_selectors: whether lists and watches follow `shardSelector`; otherwise they ignore it,
+            as a real server does without the feature gate ShardedListAndWatch. Can be changed
+            later.
         expired_watch: the answer to a watch at an expired position: "event" is an ERROR event
             in a stream with status 200, as a real server does; "status" is HTTP 410.
         patience_seconds: how long a request waits for a resource version that does not exist yet
@@ -106,6 +109,7 @@ class APIServer(ObjectTestAPI):
     Attributes:
         faults: the fault script.
         watch_list: whether `sendInitialEvents` works; may be changed at any time.
+        shard_selectors: whether `shardSelector` is followed; may be changed at any time.
         replicas: the other servers of the same data.
     """
 
@@ -119,6 +123,7 @@ class APIServer(ObjectTestAPI):
         final_bookmark_lead_seconds: float = 2.0,
         default_watch_timeout_seconds: float | None = None,
         watch_list: bool = True,
+        shard_selectors: bool = False,
         expired_watch: ExpiredWatch = "event",
         patience_seconds: float = 0.25,
         page_token_lifetime_seconds: float = 300.0,
@@ -142,6 +147,7 @@ class APIServer(ObjectTestAPI):
         rng = random.Random(seed)
         self.faults: FaultScript = FaultScript(seed)
         self.watch_list = watch_list
+        self.shard_selectors = shard_selectors
         self._port = port
         self._url: str | None = None
         self._ca_folder: tempfile.TemporaryDirectory[str] | None = None
@@ -188,6 +194,7 @@ class APIServer(ObjectTestAPI):
             ),
             token_lifetime_seconds=page_token_lifetime_seconds,
             watch_list=lambda: self.watch_list,
+            shard_selectors=lambda: self.shard_selectors,
             now=monotonic,
         )
         self._thread = ServerThread(
