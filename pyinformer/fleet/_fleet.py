@@ -16,6 +16,7 @@ from pyinformer._runtime.tasks import Host, LoopOwner, Startable, check_callable
 from pyinformer.cache.informer import SharedInformer, wait_until_controllers_can_begin
 from pyinformer.client.cluster import Cluster, ClusterPool
 from pyinformer.controller import Controller, ControllerGroup
+from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import (
     InformerError,
     InternalError,
@@ -129,6 +130,7 @@ class Fleet(Startable, Generic[_T]):
         self._loop = LoopOwner("the fleet")
         self._host = Host("the fleet", grace_seconds=_CLOSE_SECONDS)
         self._member: GroupMember | None = None
+        self._recorder: EventRecorder | None = None
         self._member_scope = anyio.CancelScope()
         self._member_ended = anyio.Event()
         self._shared: SharedClusters | None = None
@@ -157,11 +159,13 @@ class Fleet(Startable, Generic[_T]):
             changed=self._apply,
             start_soon=self._soon,
         )
+        self._recorder = EventRecorder(cluster, name)
         self._member = GroupMember(
             cluster,
             name,
             buckets=sharding,
             work=self._shared,
+            recorder=self._recorder,
             grace_seconds=_CLOSE_SECONDS,
             metrics=metrics,
             ends_process=False,
@@ -276,12 +280,16 @@ class Fleet(Startable, Generic[_T]):
         """Share the clusters until the fleet is closed."""
         try:
             with self._member_scope:
+                if self._recorder is not None:
+                    await self._recorder.start()
                 await member.run()
         except InternalError:
             raise
         except InformerError as error:
             self._fail(f"it takes no share any more: {error}")
         finally:
+            if self._recorder is not None:
+                await run_shielded("the close of the fleet's Events", self._recorder.aclose())
             self._member_ended.set()
 
     def _fail(self, failure: str) -> None:

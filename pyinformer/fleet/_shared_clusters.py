@@ -85,6 +85,11 @@ class SharedClusters:
         self._start_soon = start_soon
         self._leases: dict[int, BucketLease] = {}
 
+    @property
+    def last_error(self) -> str:
+        """Empty: every cluster has a bucket."""
+        return ""
+
     def lease_of(self, name: str) -> BucketLease | None:
         """Return the bucket of a cluster; None if this process does not have it."""
         return self._leases.get(bucket_of("", name, buckets=self._buckets.count, by="cluster"))

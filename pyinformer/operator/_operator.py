@@ -134,7 +134,8 @@ class Operator:
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
             Lease, and `leader_election` has none; or it cannot be a label, and there is `sharding`;
-            or there is `sharding` with `leader_election`; or an entry of `writes` is invalid.
+            or there is `sharding` with `leader_election`, or by clusters; or an entry of `writes` is
+            invalid.
         InvalidTypeError: `tracing` is not a tracing system.
     """
 
@@ -158,6 +159,12 @@ class Operator:
             if not isinstance(sharding, Buckets | Shard):
                 what = type(sharding).__name__
                 raise InvalidTypeError("sharding", f"must be Buckets() or a Shard, not a {what}")
+            if isinstance(sharding, Buckets) and sharding.by == "cluster":
+                reason = (
+                    'by="cluster" is for a pyinformer.Fleet: an operator runs on one cluster, whose'
+                    " keys would all have one bucket"
+                )
+                raise InvalidArgumentError("sharding", reason)
             check_group("name", name)
         if sharding is not None and leader_election is not None:
             reason = "cannot be combined with leader_election: with sharding all replicas work"

@@ -16,10 +16,17 @@ import anyio
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import run_shielded
 from pyinformer.errors import InformerError, NotFoundError
-from pyinformer.leaderelection import LeaseRequests, Read, Write, released, system_clocks
+from pyinformer.leaderelection import (
+    TABLE_HOLDER,
+    LeaseRequests,
+    Read,
+    Write,
+    released,
+    system_clocks,
+)
 from pyinformer.sharding._members import Members
 from pyinformer.sharding._shard import election_of, shard_named, uid_range_of
-from pyinformer.sharding._table import GROUP_LABEL, TABLE_HOLDER
+from pyinformer.sharding._table import GROUP_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1110,6 +1110,11 @@ def test_wrong_values_are_refused(wrong: dict[str, Any], reason: str) -> None:
         pyinformer.Buckets(**wrong)
 
 
+def test_an_operator_does_not_share_clusters() -> None:
+    with pytest.raises(InvalidArgumentError, match=r'by="cluster" is for a pyinformer.Fleet'):
+        pyinformer.Operator("db", sharding=pyinformer.Buckets(by="cluster"))
+
+
 def test_sharding_with_leader_election_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be combined with leader_election"):
         pyinformer.Operator(
