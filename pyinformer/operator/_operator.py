@@ -134,8 +134,8 @@ class Operator:
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
             Lease, and `leader_election` has none; or it cannot be a label, and there is `sharding`;
-            or there is `sharding` with `leader_election`, or by clusters; or an entry of `writes` is
-            invalid.
+            or there is `sharding` with `leader_election`, or by clusters; or an entry of `writes`
+            is invalid.
         InvalidTypeError: `tracing` is not a tracing system.
     """
 

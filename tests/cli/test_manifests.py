@@ -119,6 +119,44 @@ def test_several_replicas_change_the_deployment(project: Path, several: str) -> 
     assert yaml.safe_load((project / "chart/values.yaml").read_text())["replicas"] == 2
 
 
+def test_a_fixed_number_of_shards_is_a_stateful_set(project: Path) -> None:
+    edit(project / "pyproject.toml", "replicas = 1\n", "")
+    shard = "pyinformer.Shard(index=0, total=3)"
+    name = '"database-operator"'
+    edit(project / _PACKAGE / "operator.py", name, f"{name}, sharding={shard}")
+
+    assert manifests().exit_code == 0
+
+    assert not (project / "deploy/deployment.yaml").exists()
+    assert not (project / "chart/templates/deployment.yaml").exists()
+    path = project / "deploy/stateful_set.yaml"
+    found, _budget = yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    assert (found["kind"], found["spec"]["replicas"]) == ("StatefulSet", 3)
+    assert found["spec"]["podManagementPolicy"] == "Parallel"
+    env = {one["name"]: one for one in found["spec"]["template"]["spec"]["containers"][0]["env"]}
+    field = env["POD_INDEX"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert field == "metadata.labels['apps.kubernetes.io/pod-index']"
+    assert "stateful_set.yaml" in (project / "deploy/kustomization.yaml").read_text("utf-8")
+    chart = (project / "chart/templates/stateful_set.yaml").read_text(encoding="utf-8")
+    assert "replicas: 3\n" in chart
+    assert "replicas" not in yaml.safe_load((project / "chart/values.yaml").read_text("utf-8"))
+    assert manifests("--check").exit_code == 0
+
+
+def test_another_number_of_replicas_than_of_shards_changes_nothing(project: Path) -> None:
+    edit(project / "pyproject.toml", "replicas = 1\n", "replicas = 2\n")
+    shard = "pyinformer.Shard(index=0, total=3)"
+    name = '"database-operator"'
+    edit(project / _PACKAGE / "operator.py", name, f"{name}, sharding={shard}")
+    before = files_of(project)
+
+    done = manifests()
+
+    assert done.exit_code == 1
+    assert "must be 3, the number of shards" in done.stderr
+    assert files_of(project) == before
+
+
 def test_settings_are_in_the_manifests(project: Path) -> None:
     edit(project / "pyproject.toml", 'version = "0.1.0"', 'version = "1.2.dev3"')
     edit(project / "pyproject.toml", 'namespace = "database-operator"', 'namespace = "ops"')

@@ -48,6 +48,7 @@ PUBLIC: dict[str, list[str]] = {
         "ResourceEventHandler",
         "Result",
         "RetryAfter",
+        "Shard",
         "SharedInformer",
         "SharedInformerFactory",
         "StaleCacheError",

@@ -245,6 +245,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "Operator.object_of": {"model": object()},
     "RetryAfter()": {"retry_after_seconds": 1.0},
     "Rule()": {"expression": "self > 1"},
+    "Shard()": {"index": 0, "total": 2},
     "SharedInformer.add_event_handler": {"handler": lambda _event: None},
     "SharedInformer.add_index": {"by": "metadata.name"},
     "SharedInformer.has_seen": {"resource_version": "1"},

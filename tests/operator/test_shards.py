@@ -262,6 +262,27 @@ def test_the_second_process_of_a_shard_waits(world: World) -> None:
     world.run(scenario)
 
 
+def test_what_is_deleted_between_two_processes_of_a_shard_is_reconciled(world: World) -> None:
+    async def scenario() -> None:
+        first, second = (_Process(world, 0, 2, identity=name) for name in ("a", "b"))
+        await _start(first)
+        await second.run.start()
+        first.line.is_down = True
+        elector = first.run.elector
+        assert elector is not None
+        elector.abort()
+        mine = second.cached()
+        for name in _NAMES:
+            await world.cluster.delete("v1", "configmaps", f"default/{name}")
+        await until(lambda: second.works)
+        await pause(2.0)
+        assert set(second.gone) == mine
+        await second.run.aclose()
+        await first.run.aclose()
+
+    world.run(scenario)
+
+
 def test_another_total_waits_for_the_end_of_all_others(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -275,6 +296,7 @@ def test_another_total_waits_for_the_end_of_all_others(
         assert not any(one.works or one.reconciled for one in new)
         assert "shard 0 of 3" in new[0].waits_for
         assert "shard 1 of 2" in new[0].waits_for
+        assert "shard 1 of 2" in new[0].run.health.overview()
         lines = [one.getMessage() for one in caplog.records if "does not work" in one.getMessage()]
         assert any("shard 2 of 3" in one and "shard 0 of 2" in one for one in lines)
         await _end(old[0])

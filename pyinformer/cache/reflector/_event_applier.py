@@ -249,17 +249,21 @@ class EventApplier(Generic[V]):
                 self._check_suspicion(new)
             return
         else:
-            self._replace(old, new)
             self.added += 1
+            if not self._replace(old, new):
+                self._guard.applied(new.metadata.resource_version)
+                self._passed(new.metadata.resource_version)
+                return
         self._guard.applied(new.metadata.resource_version)
-        if old is None and self._is_foreign(new):
-            self._passed(new.metadata.resource_version)
 
-    def _replace(self, old: KubeObject[V] | None, new: KubeObject[V]) -> None:
+    def _replace(self, old: KubeObject[V] | None, new: KubeObject[V]) -> bool:
+        """Replace an object; return False if the new one is in another share."""
         if old is not None:
             self._apply(Deleted(old, final_state_unknown=True))
-        if not self._is_foreign(new):
-            self._apply(Added(new))
+        if self._is_foreign(new):
+            return False
+        self._apply(Added(new))
+        return True
 
     def _is_foreign(self, obj: KubeObject[V]) -> bool:
         return self._uid_range is not None and not self._uid_range.has(obj.metadata.uid)
