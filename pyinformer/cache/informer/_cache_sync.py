@@ -52,6 +52,7 @@ async def wait_for_cache_sync(
         client-go tools/cache/shared_informer.go, WaitForCacheSync, which has no timeout.
     """
     check_flag("fail_fast", fail_fast)
+    check_seconds("timeout_seconds", timeout_seconds)
     await _wait_for(
         informers,
         timeout_seconds=timeout_seconds,
@@ -81,6 +82,8 @@ async def wait_until_controllers_can_begin(
     Cancellation:
         Safe; the informers continue.
     """
+    if timeout_seconds is not None:
+        check_seconds("timeout_seconds", timeout_seconds)
     await _wait_for(
         informers,
         timeout_seconds=timeout_seconds,
@@ -98,8 +101,6 @@ async def _wait_for(
     fail_fast: bool = False,
 ) -> None:
     """Wait until all informers are ready; when the time is over, accept what is enough."""
-    if timeout_seconds is not None:
-        check_seconds("timeout_seconds", timeout_seconds)
     for informer in informers:
         _check_informer(informer)
         _check_running(informer, "is not running: start it first; what was closed stays closed")
