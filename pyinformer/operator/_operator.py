@@ -65,6 +65,7 @@ from pyinformer.operator._reconciler import (
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
+from pyinformer.policies import MutatingPolicy, Policy, checked_policies
 from pyinformer.sharding import Buckets, Shard, check_group, uid_range_of
 from pyinformer.telemetry.metrics import NO_METRICS, Metrics
 from pyinformer.telemetry.tracing import FencedTracing, Tracing
@@ -130,13 +131,14 @@ class Operator:
         writes: what it writes beside the resources that it owns, for `required_rbac`:
             `("v1", "secrets")` for create, delete, patch and update; with verbs for only these, as
             in `("acme.io/v1", "databases", "patch")` or `("v1", "pods/eviction", "create")`.
+        policies: admission policies that are deployed with it: `pyinformer manifests` writes them.
 
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
             Lease, and `leader_election` has none; or it cannot be a label, and there is `sharding`;
             or there is `sharding` with `leader_election`, or by clusters; or an entry of `writes`
-            is invalid.
-        InvalidTypeError: `tracing` is not a tracing system.
+            is invalid; or two policies have one name.
+        InvalidTypeError: `tracing` is not a tracing system, or a policy is none.
     """
 
     def __init__(
@@ -148,6 +150,7 @@ class Operator:
         leader_election: LeaderElection | None = None,
         sharding: Buckets | Shard | None = None,
         writes: Sequence[Written] = (),
+        policies: Sequence[Policy | MutatingPolicy] = (),
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
@@ -172,6 +175,7 @@ class Operator:
         self.name: str = name
         self.sharding: Buckets | Shard | None = sharding
         self.leader_election: LeaderElection | None = leader_election
+        self.policies: tuple[Policy | MutatingPolicy, ...] = checked_policies(policies)
         self._writes = checked_writes(writes)
         self._metrics = metrics
         self._tracing = FencedTracing.of(tracing)

@@ -13,6 +13,7 @@ from pyinformer.cli.project._templates import render
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import dump_yaml_documents, yaml_scalar
 from pyinformer.operator import Operator
+from pyinformer.policies import policies_yaml
 from pyinformer.sharding import Shard
 
 _HEADER: Final = (
@@ -58,7 +59,10 @@ def manifests_of(app: Operator, settings: ManifestSettings, version: str) -> dic
     image = settings.image or f"{app.name}:{version.replace('+', '-')}"
     definitions = app.custom_resource_definitions()
     crd = _HEADER + dump_yaml_documents(definitions) if definitions else ""
+    policies = _HEADER + policies_yaml(app.policies) if app.policies else ""
     files = {
+        "deploy/policies.yaml": policies,
+        "chart/templates/policies.yaml": policies.replace("{{", '{{ "{{" }}'),
         **_base(app, settings, image=image, replicas=replicas),
         "deploy/crd.yaml": crd,
         **_chart(app, settings, image=image, replicas=replicas),
