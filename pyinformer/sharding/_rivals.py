@@ -117,14 +117,16 @@ class Rivals:
     async def _has_settled(self, requests: LeaseRequests, term: Term) -> bool:
         try:
             own = await self._look(requests)
+            life = None if own is None or not own.holder else (own.uid, own.transitions)
+            if own is None or life != (term.uid, term.transitions):
+                return False  # the term is about to end: rivals may begin, which this read precedes
             found = self._described(self._now())
             if not found:
                 await self._free_silent(requests)
                 return True
             self._log_once(found)
             self._compete_at = self._now() + random.uniform(*_STEP_BACK_SECONDS)
-            if own is not None and own.holder and own.transitions == term.transitions:
-                await requests.send(self._own, Write(self._released(own)))
+            await requests.send(self._own, Write(self._released(own)))
         except InformerError as error:
             _log.debug("%s: the Leases of the others are not read: %s", self._own, error)
         return False

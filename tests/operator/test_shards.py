@@ -382,12 +382,13 @@ def test_a_total_whose_processes_crashed_is_waited_for_once(world: World) -> Non
     world.run(scenario)
 
 
-def _write_late(line: Line) -> None:
-    """Delay the first write, so that others begin in between unseen."""
+def _write_late(line: Line, seconds: float = 1.0) -> None:
+    """Delay the first write, and what the watch brings from then on: others begin unseen."""
 
     async def delay(method: str) -> None:
         if method in {"POST", "PUT"} and line.count("POST") + line.count("PUT") == 1:
-            await pause(1.0)
+            line.hold("leases", held=True)
+            await pause(seconds)
 
     line.before = delay
 
@@ -400,6 +401,9 @@ def test_of_two_totals_that_begin_at_once_one_works(world: World) -> None:
                 _write_late(one.line)
             starts = [asyncio.create_task(one.run.start()) for one in (first, second)]
             await asyncio.wait(starts)
+            await pause(5.0)
+            for one in (first, second):
+                one.line.hold("leases", held=False)
             await pause(30.0)
             assert {bool(first.reconciled), bool(second.reconciled)} == {True, False}
             await _end(first, second)
@@ -407,31 +411,34 @@ def test_of_two_totals_that_begin_at_once_one_works(world: World) -> None:
     world.run(scenario)
 
 
-def test_of_a_shard_and_buckets_that_begin_at_once_one_works(world: World) -> None:
+@pytest.mark.parametrize("late", ["shard", "buckets", "both"])
+def test_of_a_shard_and_buckets_that_begin_at_once_one_works(world: World, late: str) -> None:
+    """A write that was decided on when no other worked may arrive when one does."""
+
     async def scenario() -> None:
-        for number in range(4):
-            shard = _Process(world, 0, 1)
-            line = Line(world.cluster.connection)
-            cluster = Cluster(world.cluster.config, name="", connection=line)
-            sharing = pyinformer.Buckets(identity=f"pod-{number}")
-            buckets = pyinformer.Operator(_NAME, sharding=sharing)
-            seen: list[str] = []
+        shard = _Process(world, 0, 1)
+        line = Line(world.cluster.connection)
+        cluster = Cluster(world.cluster.config, name="", connection=line)
+        buckets = pyinformer.Operator(_NAME, sharding=pyinformer.Buckets(identity="pod-1"))
+        seen: list[str] = []
 
-            @buckets.reconcile("v1", "configmaps", options=_OPTIONS)
-            async def reconcile(
-                request: pyinformer.Request, obj: Any, cluster: Cluster, seen: list[str] = seen
-            ) -> None:
-                seen.append(request.key)
+        @buckets.reconcile("v1", "configmaps", options=_OPTIONS)
+        async def reconcile(request: pyinformer.Request, obj: Any, cluster: Cluster) -> None:
+            seen.append(request.key)
 
-            run = buckets.running(cluster)
-            for one in (shard.line, line):
-                _write_late(one)
-            starts = [asyncio.create_task(one.start()) for one in (shard.run, run)]
-            await asyncio.wait(starts)
-            await pause(30.0)
-            assert {bool(shard.reconciled), bool(seen)} == {True, False}
-            await run.aclose()
-            await _end(shard)
+        run = buckets.running(cluster)
+        for name, one in (("shard", shard.line), ("buckets", line)):
+            if late in {name, "both"}:
+                _write_late(one, 5.0)
+        starts = [asyncio.create_task(one.start()) for one in (shard.run, run)]
+        await asyncio.wait(starts)
+        await pause(10.0)
+        for one in (shard.line, line):
+            one.hold("leases", held=False)
+        await pause(30.0)
+        assert {bool(shard.reconciled), bool(seen)} == {True, False}
+        await run.aclose()
+        await _end(shard)
 
     world.run(scenario)
 
