@@ -430,7 +430,11 @@ def test_of_a_shard_and_buckets_that_begin_at_once_one_works(world: World, late:
         for name, one in (("shard", shard.line), ("buckets", line)):
             if late in {name, "both"}:
                 _write_late(one, 5.0)
-        starts = [asyncio.create_task(one.start()) for one in (shard.run, run)]
+        first, then = (run, shard.run) if late == "buckets" else (shard.run, run)
+        starts = [asyncio.create_task(first.start())]
+        if late != "both":
+            await pause(0.5)
+        starts.append(asyncio.create_task(then.start()))
         await asyncio.wait(starts)
         await pause(10.0)
         for one in (shard.line, line):
