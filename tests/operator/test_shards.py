@@ -382,6 +382,26 @@ def test_a_total_whose_processes_crashed_is_waited_for_once(world: World) -> Non
     world.run(scenario)
 
 
+def test_a_deleted_lease_is_waited_for_as_long_as_a_term_lasts(world: World) -> None:
+    async def scenario() -> None:
+        old, new = _Process(world, 0, 2), _Process(world, 0, 3)
+        await _start(old)
+        await new.run.start()
+        await pause(3.0)
+        old.line.is_down = True
+        old.line.hold("leases", held=True)
+        began_at = now()
+        await world.cluster.delete(*_LEASES, f"default/{_NAME}.0-of-2")
+        await until(lambda: not old.works)
+        assert not new.works
+        await until(lambda: new.works)
+        assert now() - began_at < 20.0
+        await new.run.aclose()
+        await old.run.aclose()
+
+    world.run(scenario)
+
+
 def _write_late(line: Line, seconds: float = 1.0) -> None:
     """Delay the first write, and what the watch brings from then on: others begin unseen."""
 
