@@ -205,7 +205,9 @@ class Controller(Startable, Generic[V]):
 
         Args:
             informer: the informer of the watched resource.
-            mapping: returns keys, requests, or None; it must be quick and must not wait.
+            mapping: returns keys, requests, or None; it must be quick and must not wait. Keys are
+                of the informer's cluster, or if that has no primary, of that of the primaries;
+                requests name their cluster.
             predicate: drops changes that do not matter, before they are mapped.
 
         Raises:
@@ -218,7 +220,7 @@ class Controller(Startable, Generic[V]):
             informer,
             mapping,
             predicate=predicate,
-            options=self._source_options(informer.cluster.name),
+            options=self._source_options(self._cluster_of_keys(informer)),
             concerns=own_requests(self._primaries),
         )
         self.add_source(source, informer)
@@ -405,6 +407,12 @@ class Controller(Startable, Generic[V]):
     def _tracing_of_primaries(self) -> FencedTracing | None:
         found = (state_of(informer.cluster).spans.tracing for informer in self._primaries)
         return next((tracing for tracing in found if tracing is not None), None)
+
+    def _cluster_of_keys(self, informer: SharedInformer[Any]) -> str:
+        """Return the cluster of the keys that a mapping of an informer's objects returns."""
+        own = {one.cluster.name for one in self._primaries}
+        name = informer.cluster.name
+        return name if name in own or len(own) != 1 else own.pop()
 
     def _keep(self, request: Request) -> None:
         """Keep a request whose namespace no primary watches."""

@@ -47,7 +47,7 @@ class ControllerGroup(Startable):
         check_iterable("factories", factories, shown="a sequence of factories")
         self._controllers = controllers
         self._engaged: dict[str, Engagement] = {}
-        name = f"controllers {', '.join(names)}"
+        name = f"controllers {', '.join(names)}" if names else "a group of engaged clusters"
         engines = tuple(controller.engine for controller in controllers)
         self.lifecycle: Lifecycle = Lifecycle(name, engines, factories)
         """Its start and end, for an Operator."""
@@ -107,9 +107,9 @@ class ControllerGroup(Startable):
         they are disengaged.
 
         Args:
-            controller: one that was not started, or several with different names. Informers that do
-                not run are started, and closed when they are disengaged; others are left to their
-                factory.
+            controller: one that was not started, or several with different names. Informers of the
+                cluster that do not run are started, and closed when they are disengaged. Those of
+                other clusters have to run when the group does, best by its `factories`.
             cluster: the name to disengage them by, that of their informers' cluster.
 
         Raises:
@@ -121,6 +121,8 @@ class ControllerGroup(Startable):
         """
         controllers = checked_controllers(controller)
         check_text("cluster", cluster)
+        self.lifecycle.claim_loop()
+        self._forget_ended()
         if cluster in self._engaged:
             reason = f"{cluster!r} is engaged: `await group.disengage({cluster!r})` first"
             raise InvalidArgumentError("cluster", reason)
@@ -141,7 +143,9 @@ class ControllerGroup(Startable):
         """Stop the controllers of a cluster: sources, running reconciles, own caches.
 
         Running reconciles have their time to finish, and are then cancelled, as at the end of a
-        controller; waiting requests are dropped. A name that is not engaged is ignored.
+        controller; waiting requests are dropped. A name that is not engaged is ignored. A reconcile
+        that ignores its cancellation is not waited for; as long as it runs, the cluster is shown,
+        and cannot be engaged again: its keys would be reconciled twice.
 
         Args:
             cluster: the name under which they were engaged.
@@ -159,8 +163,11 @@ class ControllerGroup(Startable):
         try:
             await engagement.end()
         finally:
-            if self._engaged.get(cluster) is engagement:
-                del self._engaged[cluster]
+            self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        """Forget what was disengaged, but for reconciles that ignore their cancellation."""
+        self._engaged = {name: one for name, one in self._engaged.items() if not one.is_over}
 
     def engaged(self, cluster: str) -> EngagedClusterStatus | None:
         """Return the state of an engaged cluster; None if no cluster of this name is engaged.
@@ -170,7 +177,7 @@ class ControllerGroup(Startable):
         """
         check_text("cluster", cluster)
         engagement = self._engaged.get(cluster)
-        return None if engagement is None else engagement.status()
+        return None if engagement is None or engagement.is_over else engagement.status()
 
     async def wait_disengaged(self, cluster: str) -> None:
         """Wait until the controllers of a cluster have ended, by themselves or not.
@@ -227,7 +234,7 @@ class ControllerGroup(Startable):
             controllers=tuple(controller.status() for controller in self._controllers),
             watchdog=self.lifecycle.watchdog.statistics(),
             abandoned=tuple(name for one in self.lifecycle.engines for name in one.abandoned),
-            engaged=tuple(one.status() for one in tuple(self._engaged.values())),
+            engaged=tuple(one.status() for one in tuple(self._engaged.values()) if not one.is_over),
         )
 
     def __repr__(self) -> str:

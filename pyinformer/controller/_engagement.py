@@ -44,14 +44,24 @@ class Engagement:
         self._lifecycle = Lifecycle(
             f"the controllers of cluster {cluster}",
             [one.engine for one in controllers],
-            is_patient=True,
+            cluster=cluster,
             watchdog=group.watchdog,
         )
         self._state: EngagedState = "starting"
         self._now = asyncio.get_running_loop().time
         self._since = self._now()
         self._failure = ""
+        self._is_over = False
         self._ended = anyio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was disengaged, and no reconcile is left that ignores its cancellation."""
+        return self._is_over and not self._left
+
+    @property
+    def _left(self) -> list[str]:
+        return [name for one in self.controllers for name in one.engine.abandoned]
 
     def begin(self) -> None:
         """Start them in a task of the group, with the group if that has not begun.
@@ -59,7 +69,7 @@ class Engagement:
         Raises:
             LifecycleError: the group has ended, or is bound to another event loop.
         """
-        self._group.run_beside(self._run)
+        self._group.run_beside(self._run, self._ended.set)
 
     async def _run(self) -> None:
         try:
@@ -97,8 +107,11 @@ class Engagement:
         """
         if self._state != "failed":
             self._change("ending")
-        with suppress(InformerError):  # logged by the task that runs them
-            await self._lifecycle.aclose()
+        try:
+            with suppress(InformerError):  # logged by the task that runs them
+                await self._lifecycle.aclose()
+        finally:
+            self._is_over = True
 
     async def wait_ended(self) -> None:
         """Wait until they have ended, by themselves or not.
@@ -128,6 +141,13 @@ class Engagement:
         )
 
     def _missing(self, informers: Sequence[SharedInformer[Any]]) -> str:
-        if self._state != "starting":
+        """Return what it waits for, or what its caches lack."""
+        if self._left:
+            return f"ignoring cancellation: {', '.join(self._left)}"
+        if self._state == "starting":
+            return "; ".join(line for one in informers for line in one.status().pending())
+        if self._state != "working":
             return ""
-        return "; ".join(line for one in informers for line in one.status().pending())
+        closed = [f"{one.name} is closed" for one in informers if one.is_closed]
+        behind = [f"{one.name}: {one.staleness}" for one in informers if one.staleness]
+        return "; ".join(closed or behind)

@@ -53,7 +53,8 @@ class Lifecycle:
         name: the name in errors and logs.
         engines: the controllers.
         factories: started before and closed after the controllers.
-        is_patient: whether the start waits for caches and sources as long as they take.
+        cluster: of an engaged cluster, its name: the start waits for caches and sources as long as
+            they take, and starts no informers of other clusters.
         watchdog: that of other controllers of the program; None for one of its own.
     """
 
@@ -63,14 +64,16 @@ class Lifecycle:
         engines: Sequence[Engine[Any]],
         factories: Sequence[SharedInformerFactory] = (),
         *,
-        is_patient: bool = False,
+        cluster: str | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
-        self._name = name
+        self.name: str = name
         self._engines = tuple(engines)
         self._factories = tuple(factories)
-        self._is_patient = is_patient
+        self._cluster = cluster
         self._engaged: list[Lifecycle] = []
+        self._left: list[Engine[Any]] = []  # of engaged clusters, that have ended but for some work
+        self._at_end: list[Callable[[], None]] = []
         self._beside: list[Callable[[], Coroutine[None, None, None]]] = []
         self._own_informers: list[SharedInformer[Any]] = []
         self._stop_observing: list[Callable[[], None]] = []  # crashes of informers
@@ -94,8 +97,10 @@ class Lifecycle:
 
     @property
     def engines(self) -> tuple[Engine[Any], ...]:
-        """All controllers, those of engaged clusters included."""
-        return (*self._engines, *chain.from_iterable(one.engines for one in self._engaged))
+        """All controllers, those of engaged clusters included, also if they have left work."""
+        self._left = [one for one in self._left if one.abandoned]
+        engaged = chain.from_iterable(one.engines for one in self._engaged)
+        return (*self._engines, *engaged, *self._left)
 
     @property
     def _grace_seconds(self) -> float:
@@ -113,23 +118,43 @@ class Lifecycle:
         return self._host.is_running and not self._is_stopping
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it is being closed, is asked to stop, or has ended."""
+        return self._is_closed or self._is_stopping or self._ended.is_set()
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether it is being cancelled, by its close or by the end of the event loop."""
         return self._host.is_cancelled
 
-    def run_beside(self, function: Callable[[], Coroutine[None, None, None]]) -> None:
+    def run_beside(
+        self, function: Callable[[], Coroutine[None, None, None]], at_end: Callable[[], None]
+    ) -> None:
         """Run a function in a task as `start_soon`, or with the start if it has not begun.
+
+        Args:
+            function: a task may be cancelled before it calls it.
+            at_end: called at the end, in any case.
 
         Raises:
             LifecycleError: it has ended, or is bound to another event loop.
         """
         self._loop.claim()
-        if self._is_closed or self._is_stopping or self._ended.is_set():
-            raise LifecycleError(f"{self._name}: it has ended; make a new one")
+        if self.has_ended:
+            raise LifecycleError(f"{self.name}: it has ended; make a new one")
+        self._at_end.append(at_end)
         if self._host.is_running:
             self._host.start_soon(function)
         else:
             self._beside.append(function)
+
+    def claim_loop(self) -> None:
+        """Bind it to the running event loop.
+
+        Raises:
+            LifecycleError: no loop runs here, or it is bound to another one.
+        """
+        self._loop.claim()
 
     async def start(self) -> None:
         """Start everything and wait until the workers work.
@@ -142,7 +167,7 @@ class Lifecycle:
             Stops what was started, waits for that, then continues.
         """
         if self._is_closed:
-            raise LifecycleError(f"{self._name} is closed; make a new one")
+            raise LifecycleError(f"{self.name} is closed; make a new one")
         check_not_imported()
         self._loop.claim()
         for engine in self._engines:
@@ -157,7 +182,7 @@ class Lifecycle:
             self._end()
             raise
         if not self._host.is_running and not self._is_stopping:
-            raise LifecycleError(f"{self._name} was closed while it started")
+            raise LifecycleError(f"{self.name} was closed while it started")
 
     async def aclose(self) -> None:
         """Stop: sources, drain, cancellation, caches. A second call only waits.
@@ -286,6 +311,7 @@ class Lifecycle:
             The way to stop them: closes as aclose() does, then continues.
         """
         self._engaged.append(engaged)
+        self._measure_blocks(engaged)
         try:
             await engaged.start()
             on_started()
@@ -295,6 +321,13 @@ class Lifecycle:
                 await engaged.aclose()
             finally:
                 self._engaged.remove(engaged)
+                self._left += [one for one in engaged.engines if one.abandoned]
+
+    def _measure_blocks(self, engaged: Lifecycle) -> None:
+        """Count blocks of the loop in the metrics of a cluster, if there are none of the group."""
+        if self.watchdog.metrics is NO_METRICS:
+            found = (one.metrics for one in engaged.engines if one.metrics is not NO_METRICS)
+            self.watchdog.measure(next(found, NO_METRICS))
 
     def request_stop(self) -> None:
         """Make run() stop in order, also in the middle of the start."""
@@ -327,18 +360,20 @@ class Lifecycle:
                 informers.pop(shown, None)
         lines = [str(factory.status()) for factory in self._factories]
         lines += [informer.status().line() for informer in informers]
-        lines += [engine.status().line() for engine in self.engines]
-        _log.log(level, "status of %s\n%s", self._name, Lines("\n".join(lines)))
+        lines += [engine.status().line() for engine in self._engines]
+        for one in self._engaged:
+            lines += [f"{one.name}: {engine.status().line()}" for engine in one.engines]
+        _log.log(level, "status of %s\n%s", self.name, Lines("\n".join(lines)))
 
     def _signalled(self, signal_name: str) -> None:
         if self._is_stopping:
             _log.warning(
-                "%s: %s again: ending without waiting for reconciles", self._name, signal_name
+                "%s: %s again: ending without waiting for reconciles", self.name, signal_name
             )
             self.force_nowait()
         else:
             _log.info(
-                "%s: %s: stopping in order; a second signal forces the end", self._name, signal_name
+                "%s: %s: stopping in order; a second signal forces the end", self.name, signal_name
             )
             self.request_stop()
 
@@ -368,13 +403,14 @@ class Lifecycle:
                 raise self._crash
         finally:
             group.cancel_scope.cancel()  # the sources
-            await run_shielded(f"the close of {self._name}", self._close())
+            await run_shielded(f"the close of {self.name}", self._close())
 
     async def _open(self, group: TaskGroup) -> None:
         await self._start_caches(self._engines, self._factories)
+        is_patient = self._cluster is not None
         async with anyio.create_task_group() as opening:
             for engine in self._engines:
-                opening.start_soon(partial(engine.open, group, is_patient=self._is_patient))
+                opening.start_soon(partial(engine.open, group, is_patient=is_patient))
 
     async def _start_caches(
         self, engines: Sequence[Engine[Any]], factories: Sequence[SharedInformerFactory]
@@ -385,35 +421,49 @@ class Lifecycle:
             for informer in engine.informers:
                 self._observe_crash(informer)
                 if not informer.is_running:
+                    self._check_own(informer)
                     await informer.start()
                     self._own_informers.append(informer)
 
+    def _check_own(self, informer: SharedInformer[Any]) -> None:
+        """Refuse to start an informer that other engaged clusters would lose with this one.
+
+        Raises:
+            LifecycleError: it is of another cluster than the engaged one.
+        """
+        if self._cluster not in {None, informer.cluster.name}:
+            reason = (
+                f"{informer!r} is of cluster {informer.cluster.name!r}, and not running: start it"
+                " before, or give its factory to the group"
+            )
+            raise LifecycleError(reason)
+
     def _observe_crash(self, informer: SharedInformer[Any]) -> None:
         """End if a cache crashes: its objects are frozen, but look current."""
-        core = core_of(informer)
-        before = core.on_crash
+        observers = core_of(informer).crash_observers
 
         def crashed() -> None:
-            if before is not None:
-                before()
             if informer.crash is not None:
                 self.crash_nowait(informer.crash)
 
         def stop_observing() -> None:
-            if core.on_crash is crashed:  # otherwise a later observer calls this one
-                core.on_crash = before
+            observers.pop(crashed, None)
 
-        core.on_crash = crashed
+        observers[crashed] = None
         self._stop_observing.append(stop_observing)
 
     async def _close(self) -> None:
         for engine in self._engines:
             engine.detach_nowait()
-        await _close_all(engine.stop for engine in self._engines)
+        # Those of engaged clusters may read the caches, too, as long as they run.
+        engaged = [one.aclose for one in self._engaged]
+        await _close_all([*(engine.stop for engine in self._engines), *engaged])
         await _close_all(informer.aclose for informer in self._own_informers)
         await _close_all(factory.aclose for factory in self._factories)
         while self._stop_observing:
             self._stop_observing.pop()()
+        while self._at_end:
+            self._at_end.pop()()
 
 
 async def _close_all(closes: Iterable[Callable[[], Awaitable[None]]]) -> None:

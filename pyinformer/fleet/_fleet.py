@@ -6,14 +6,13 @@ waits for another one.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import Host, LoopOwner, Startable, check_callable, run_shielded
-from pyinformer.cache.informer import SharedInformer, wait_until_controllers_can_begin
+from pyinformer.cache.informer import SharedInformer
 from pyinformer.client.cluster import Cluster, ClusterPool
 from pyinformer.controller import Controller, ControllerGroup
 from pyinformer.controller.conventions import EventRecorder
@@ -34,6 +33,8 @@ from pyinformer.telemetry.metrics import NO_METRICS, Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from anyio.abc import TaskGroup
 
     from pyinformer.fleet._names import Address
     from pyinformer.sharding import BucketLease
@@ -122,17 +123,14 @@ class Fleet(Startable, Generic[_T]):
                 raise InvalidArgumentError("address", "needs an informer as `names`")
             self._addresses = dict.fromkeys(checked_name_list(names))
         self._kept: dict[str, FleetCluster[_T]] = {}
-        self._leases: dict[str, BucketLease] = {}
-        self._wake = anyio.Event()
-        self._one_ended = anyio.Event()
+        self._wake: anyio.Event | None = None
         self._is_closing = False
-        self._failure = ""
+        self._failure = self._waits_for = ""
         self._loop = LoopOwner("the fleet")
-        self._host = Host("the fleet", grace_seconds=_CLOSE_SECONDS)
+        self._host = Host("the fleet", self._main, on_crash=self._crashed)
         self._member: GroupMember | None = None
         self._recorder: EventRecorder | None = None
-        self._member_scope = anyio.CancelScope()
-        self._member_ended = anyio.Event()
+        self._share_host: Host | None = None
         self._shared: SharedClusters | None = None
         if sharding is not None:
             check_type("sharding", sharding, Buckets)
@@ -155,8 +153,8 @@ class Fleet(Startable, Generic[_T]):
         check_type("cluster", cluster, Cluster)
         self._shared = SharedClusters(
             sharding,
-            clusters=lambda: tuple(self._kept.values()),
-            changed=self._apply,
+            clusters=self._kept.values,
+            changed=self._changed,
             start_soon=self._soon,
         )
         self._recorder = EventRecorder(cluster, name)
@@ -170,27 +168,26 @@ class Fleet(Startable, Generic[_T]):
             metrics=metrics,
             ends_process=False,
         )
+        self._share_host = Host("the share of the fleet", self._compete, on_crash=self._crashed)
 
     async def start(self) -> None:
         """Begin with the names; no cluster is waited for.
 
         Raises:
-            LifecycleError: it was started before; or the informer of the names is not running.
+            LifecycleError: it was started before, or closed; or the informer of the names is not
+                running.
 
         Cancellation:
             Safe.
         """
+        if self._is_closing:
+            raise LifecycleError("the fleet is closed: make a new one")
         if self._followed is not None and not self._followed.informer.is_running:
             raise LifecycleError(f"{self._followed.informer!r} is not running: start it first")
         self._loop.claim()
         await self._host.start()
-        if self._followed is not None:
-            self._host.start_soon(partial(self._follow, self._followed))
-        if self._member is not None:
-            self._host.start_soon(partial(self._compete, self._member))
-        else:
-            self._member_ended.set()
-        self._apply()
+        if self._share_host is not None:
+            await self._share_host.start()
 
     def set_names(self, names: Iterable[str]) -> None:
         """Use exactly these clusters from now on.
@@ -209,7 +206,7 @@ class Fleet(Startable, Generic[_T]):
             raise LifecycleError("the fleet is closed: make a new one")
         self._loop.check()
         self._addresses = dict.fromkeys(checked_name_list(names))
-        self._apply()
+        self._changed()
 
     def status(self) -> FleetStatus:
         """Return its state: a frozen record; from any thread."""
@@ -223,6 +220,7 @@ class Fleet(Startable, Generic[_T]):
             clusters=(*clusters, *(without_address(name, why) for name, why in failures.items())),
             known=len(self._addresses),
             sharing=None if self._member is None else self._member.status(),
+            waits_for=self._waits_for,
             failure=self._failure,
         )
 
@@ -238,35 +236,58 @@ class Fleet(Startable, Generic[_T]):
             Takes effect when everything has ended, which the deadlines bound.
         """
         self._loop.check(may_be_closed=True)
-        await run_shielded("the close of the fleet", self._close())
-        await self._host.aclose()
-
-    async def _close(self) -> None:
-        if self._host.is_running:
-            self._member_scope.cancel()
-            await self._member_ended.wait()
         self._is_closing = True
-        self._apply()
-        while self._kept:
-            ended = self._one_ended
-            await ended.wait()
+        try:
+            if self._share_host is not None and self._member is not None:
+                await self._share_host.aclose(self._member.end_timeout_seconds + _CLOSE_SECONDS)
+        finally:
+            await self._host.aclose(self._grace_seconds)
+
+    @property
+    def _grace_seconds(self) -> float:
+        options = [
+            controller.engine.options
+            for cluster in self._kept.values()
+            for controller in cluster.controllers
+        ]
+        ends = [one.drain_timeout_seconds + one.grace_seconds for one in options]
+        return max(ends, default=0.0) + _CLOSE_SECONDS
+
+    def _crashed(self, error: InformerError) -> None:
+        self._fail(str(error))
+
+    async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
+        """Begin and end with clusters whenever their names or the share have changed.
+
+        One task does it: a change may arrive in a callback of a socket.
+        """
+        if self._followed is not None:
+            group.start_soon(self._follow, self._followed)
+        ready()
+        while True:
+            self._wake = anyio.Event()
+            self._apply(group)
+            await self._wake.wait()
+
+    def _changed(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
 
     async def _follow(self, followed: FollowedNames) -> None:
-        """Read the names whenever an object changes."""
-        informer = followed.informer
-        registration = informer.add_event_handler(lambda _: self._wake.set())
-        ignore = informer.on_state_change(lambda _: self._wake.set())
+        """Read the names whenever an object, or the state of the informer, changes."""
+        informer, wake = followed.informer, anyio.Event()
+
+        def read_again(_: object) -> None:
+            """Wake the follower."""
+            wake.set()
+
+        registration = informer.add_event_handler(read_again)
+        ignore = informer.on_state_change(read_again)
         try:
-            await wait_until_controllers_can_begin(informer, timeout_seconds=None)
             while True:
-                self._wake = anyio.Event()
-                failing = set(followed.failures)
-                self._addresses = followed.read()
-                for name, why in followed.failures.items():
-                    if name not in failing:
-                        _log.warning("the address of cluster %s is not known: %s", name, why)
-                self._apply()
-                await self._wake.wait()
+                wake = anyio.Event()
+                self._read(followed)
+                await wake.wait()
                 await anyio.sleep(_SPREAD_SECONDS)
         except InternalError:
             raise
@@ -276,31 +297,38 @@ class Fleet(Startable, Generic[_T]):
             ignore()
             await run_shielded("the end of the names", registration.remove())
 
-    async def _compete(self, member: GroupMember) -> None:
+    def _read(self, followed: FollowedNames) -> None:
+        failing = set(followed.failures)
+        self._addresses = followed.read()
+        for name, why in followed.failures.items():
+            if name not in failing:
+                _log.warning("the address of cluster %s is not known: %s", name, why)
+        informer = followed.informer
+        self._waits_for = "" if informer.has_synced else "; ".join(informer.status().pending())
+        self._changed()
+
+    async def _compete(self, _group: TaskGroup, ready: Callable[[], None]) -> None:
         """Share the clusters until the fleet is closed."""
+        ready()
+        recorder, member = self._recorder, self._member
+        if recorder is None or member is None:
+            raise InternalError("a fleet shares that has no member")
         try:
-            with self._member_scope:
-                if self._recorder is not None:
-                    await self._recorder.start()
-                await member.run()
+            await recorder.start()
+            await member.run()
         except InternalError:
             raise
         except InformerError as error:
             self._fail(f"it takes no share any more: {error}")
         finally:
-            if self._recorder is not None:
-                await run_shielded("the close of the fleet's Events", self._recorder.aclose())
-            self._member_ended.set()
+            await run_shielded("the close of the fleet's Events", recorder.aclose())
 
     def _fail(self, failure: str) -> None:
         self._failure = failure
         _log.error("the fleet: %s", failure)
 
-    def _apply(self) -> None:
-        """Begin and end with clusters, as the names and the share of this process ask for it."""
-        if not self._host.is_running:
-            return
-        wanted = {} if self._is_closing else dict(self._addresses)
+    def _apply(self, group: TaskGroup) -> None:
+        wanted = dict(self._addresses)
         if self._shared is not None:
             owned = {name: self._shared.lease_of(name) for name in wanted}
             # Of another life of the same bucket, everything begins again.
@@ -308,20 +336,17 @@ class Fleet(Startable, Generic[_T]):
         kept = {name: one.address for name, one in self._kept.items()}
         begins, ends = changes(wanted, kept)
         for name in ends:
-            self._kept[name].scope.cancel()
+            self._kept[name].end_nowait()
         for name in begins:
-            self._begin(name, wanted[name])
-
-    def _begin(self, name: str, address: object) -> None:
-        cluster = self._kept[name] = FleetCluster(
-            name,
-            address,
-            pool=self._pool,
-            group=self._group,
-            controllers=self._controllers_of,
-            engages=self._engages,
-        )
-        self._host.start_soon(partial(self._keep, cluster))
+            cluster = self._kept[name] = FleetCluster(
+                name,
+                wanted[name],
+                pool=self._pool,
+                group=self._group,
+                controllers=self._controllers_of,
+                engages=self._engages,
+            )
+            group.start_soon(self._keep, cluster)
 
     def _engages(self, cluster: FleetCluster[_T]) -> None:
         if self._shared is not None:
@@ -333,12 +358,10 @@ class Fleet(Startable, Generic[_T]):
             await cluster.keep()
         finally:
             del self._kept[cluster.name]
-            ended, self._one_ended = self._one_ended, anyio.Event()
-            ended.set()
-            self._apply()  # it may begin again, at another address
+            self._changed()  # it may begin again, at another address
 
     def _soon(self, function: Callable[[], Any]) -> None:
-        if self._host.is_running:
+        if self._host.is_running and not self._is_closing:
             self._host.start_soon(function)
 
     def __repr__(self) -> str:

@@ -6,14 +6,17 @@ Whatever fails is closed and tried again, at growing intervals, without a caller
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import error_text, run_shielded
 from pyinformer.controller import checked_controllers
-from pyinformer.errors import ClusterUnavailableError, InformerError, LifecycleError
+from pyinformer.errors import ClusterUnavailableError, LifecycleError
 from pyinformer.fleet._status import FleetClusterState, FleetClusterStatus
 from pyinformer.objects import ExponentialBackoff
 
@@ -29,6 +32,7 @@ _T = TypeVar("_T")
 
 _OPEN_SECONDS: Final = 60.0  # of one wait for the pool, which has its own limits
 _RETRY_INITIAL_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.5  # at a reconcile that ignores its cancellation
 _RETRY_MAX_SECONDS: Final = 60.0  # a cluster that is back is used within a minute, as by the pool
 
 
@@ -57,10 +61,9 @@ class FleetCluster(Generic[_T]):
     ) -> None:
         self.name: str = name
         self.address: object = address
-        self.scope: anyio.CancelScope = anyio.CancelScope()
-        """Its cancellation ends the use of the cluster."""
         self.controllers: tuple[Controller[Any], ...] = ()
-        """Those that are engaged."""
+        """Those that are engaged, or have left reconciles behind that ignore their cancellation."""
+        self._scope = anyio.CancelScope()
         self._pool = pool
         self._group = group
         self._controllers_of = controllers
@@ -73,40 +76,52 @@ class FleetCluster(Generic[_T]):
         self._backoff = ExponentialBackoff(
             initial_seconds=_RETRY_INITIAL_SECONDS,
             max_seconds=_RETRY_MAX_SECONDS,
-            reset_after_seconds=_RETRY_MAX_SECONDS,
+            reset_after_seconds=2 * _RETRY_MAX_SECONDS,
         )
 
+    def end_nowait(self) -> None:
+        """Have it closed; `keep` returns when that is done."""
+        self._scope.cancel()
+
     async def keep(self) -> None:
-        """Use the cluster until cancelled; then close it.
+        """Use the cluster until `end_nowait`; then close it.
+
+        Returns only when no reconcile of it runs any more: its keys must not be handled twice.
 
         Cancellation:
             Disengages and closes it, which the deadlines bound, and then takes effect.
         """
         try:
-            with self.scope:
+            with self._scope:
                 while True:
                     await self._use()
         finally:
             self._change("ending")
             await run_shielded(f"the close of cluster {self.name}", self._close())
+        await self._wait_for_left()
 
     async def _use(self) -> None:
         """Open it, and use it until it breaks; then wait until it may be tried again."""
+        if self._group is not None and self._group.lifecycle.has_ended:
+            await self._give_up("the group has ended", logging.INFO)  # maybe by a signal
         try:
             value = await self._pool.get(self.name, timeout_seconds=_OPEN_SECONDS)
         except ClusterUnavailableError as error:  # the pool has logged it
             await self._wait(error.reason, error.retry_after_seconds or 0.0)
             return
         except LifecycleError as error:
-            await self._give_up(error)
+            await self._give_up(str(error), logging.ERROR)
             return
         failure = await self._serve(value)
-        await run_shielded(f"the close of cluster {self.name}", self._close())
+        await run_shielded(f"the end of cluster {self.name}", self._disengage())
+        await self._wait_for_left()
+        if self._group is not None and self._group.lifecycle.has_ended:
+            return
         if failure:
             _log.warning("cluster %s cannot be used: %s", self.name, failure)
-            await self._wait(failure, self._backoff.next(self._now()))
-        else:
-            self._change("opening")  # it broke, or was evicted
+            await run_shielded(f"the close of cluster {self.name}", self._close())
+        # What breaks again and again, however briefly it was open, is tried less and less often.
+        await self._wait(failure or "it broke, or was evicted", self._backoff.next(self._now()))
 
     async def _serve(self, value: _T) -> str:
         """Engage its controllers, and wait until it is not open any more.
@@ -123,29 +138,39 @@ class FleetCluster(Generic[_T]):
             self.controllers = controllers
             self._engages(self)
             self._group.engage(controllers, self.name)
-        except Exception as error:  # noqa: BLE001 - the user's function; it concerns this cluster alone
+        except BaseException as error:
             self.controllers = ()
-            return error_text(error)
+            if isinstance(error, ENDS_PROGRAM):
+                raise
+            return error_text(error)  # the user's function; it concerns this cluster alone
         self._change("starting")
         async with anyio.create_task_group() as group:
             group.start_soon(self._follow_pool, group.cancel_scope)
             await self._group.wait_disengaged(self.name)
             group.cancel_scope.cancel()
         status = self._group.engaged(self.name)
+        self._change("ending")
         return status.reason if status is not None and status.state == "failed" else ""
 
     async def _follow_pool(self, scope: anyio.CancelScope) -> None:
         await self._pool.wait_closed(self.name)
         scope.cancel()
 
-    async def _close(self) -> None:
+    async def _disengage(self) -> None:
         if self.controllers and self._group is not None:
             await self._group.disengage(self.name)
-        self.controllers = ()
-        try:
+
+    async def _close(self) -> None:
+        await self._disengage()
+        with suppress(LifecycleError):  # the pool is closed, and with it the cluster
             await self._pool.evict(self.name)
-        except LifecycleError:  # the pool is closed, and with it the cluster
-            return
+
+    async def _wait_for_left(self) -> None:
+        """Wait until no reconcile runs that ignored its cancellation."""
+        while left := [name for one in self.controllers for name in one.engine.abandoned]:
+            self._reason = f"ignoring cancellation: {', '.join(left)}"
+            await anyio.sleep(_LOOK_SECONDS)
+        self.controllers = ()
 
     async def _wait(self, reason: str, seconds: float) -> None:
         """Wait until it may be tried again."""
@@ -157,9 +182,9 @@ class FleetCluster(Generic[_T]):
             self._retry_at = None
             self._change("opening", reason)
 
-    async def _give_up(self, error: InformerError) -> None:
-        _log.error("cluster %s is not used any more: %s", self.name, error)
-        self._change("failed", str(error))
+    async def _give_up(self, reason: str, level: int) -> None:
+        _log.log(level, "cluster %s is not used any more: %s", self.name, reason)
+        self._change("failed", reason)
         await anyio.sleep_forever()
 
     def _change(self, state: FleetClusterState, reason: str = "") -> None:

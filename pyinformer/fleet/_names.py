@@ -7,10 +7,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from pyinformer._runtime.tasks import error_text
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import (
+    CacheNotSyncedError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LifecycleError,
+    NotCachedError,
+)
 from pyinformer.objects import check_iterable
 
 if TYPE_CHECKING:
@@ -20,6 +27,16 @@ if TYPE_CHECKING:
 Address: TypeAlias = "Callable[[KubeObject[Any]], object]"
 """Returns what the connection to an object's cluster depends on, to be compared with `==`; None if
 the cluster is not to be used at present."""
+
+
+class _Known(NamedTuple):
+    """What was computed of one object."""
+
+    version: str
+    """Of the object."""
+    address: object
+    number: int
+    """Another one for each address: to compare those runs code of the user."""
 
 
 def content_of(obj: KubeObject[Any]) -> object:
@@ -62,40 +79,56 @@ class FollowedNames:
     def __init__(self, informer: SharedInformer[Any], address: Address) -> None:
         self.informer: SharedInformer[Any] = informer
         self._address = address
-        self._known: dict[str, tuple[str, object]] = {}
+        self._numbers = count()
+        self._known: dict[str, _Known] = {}
         self.failures: dict[str, str] = {}
         """Why the address of a key is not known."""
 
     def read(self) -> dict[str, object]:
-        """Return the addresses by name, of objects whose clusters are to be used.
+        """Return what stands for the addresses, by name, of clusters that are to be used.
 
-        An object whose address cannot be computed keeps its last one.
+        It is another one after each change. An object whose address cannot be computed keeps its
+        last one, and so does one that cannot be read at present: only what is gone is left out.
 
         Raises:
-            CacheNotSyncedError: the first sync is not done.
-            LifecycleError: the informer is closed.
+            LifecycleError: the informer is closed, or has crashed.
         """
-        found: dict[str, object] = {}
+        if not self.informer.is_running:
+            raise LifecycleError(f"{self.informer!r} is not running any more")
+        known: dict[str, _Known] = {}
         failures: dict[str, str] = {}
-        known: dict[str, tuple[str, object]] = {}
-        for obj in self.informer.lister.list():
-            key, version = obj.key, f"{obj.metadata.uid} {obj.metadata.resource_version}"
-            before = self._known.get(key)
-            if before is not None and before[0] == version:
-                address = before[1]
-            else:
-                try:
-                    address = self._address(obj)
-                except Exception as error:  # noqa: BLE001 - the user's; it concerns this cluster alone
-                    failures[key] = f"address(): {error_text(error)}"
-                    if before is None:
-                        continue
-                    version, address = before
-            known[key] = (version, address)
-            if address is not None:
-                found[key] = address
+        for obj in self.informer.lister.list(allow_unsynced=True):
+            found, failure = self._look(obj, self._known.get(obj.key))
+            if failure:
+                failures[obj.key] = failure
+            if found is not None:
+                known[obj.key] = found
+        for key, before in self._known.items():
+            if key not in known and self._may_exist(key):
+                known[key] = before
         self._known, self.failures = known, failures
-        return found
+        return {key: one.number for key, one in known.items() if one.address is not None}
+
+    def _look(self, obj: KubeObject[Any], before: _Known | None) -> tuple[_Known | None, str]:
+        version = f"{obj.metadata.uid} {obj.metadata.resource_version}"
+        if before is not None and before.version == version:
+            return before, ""
+        try:
+            address = self._address(obj)
+            is_same = before is not None and bool(before.address == address)
+        except Exception as error:  # noqa: BLE001 - the user's; it concerns this cluster alone
+            return before, f"address(): {error_text(error)}"
+        number = before.number if before is not None and is_same else next(self._numbers)
+        return _Known(version, address, number), ""
+
+    def _may_exist(self, key: str) -> bool:
+        """Return whether an object that is not cached may exist: its namespace is not read."""
+        try:
+            return self.informer.lister.get(key) is not None
+        except CacheNotSyncedError:
+            return True
+        except NotCachedError:  # its namespace is not followed any more
+            return False
 
 
 def changes(

@@ -7,13 +7,14 @@ the cluster; every write for it passes the guard of the bucket.
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.informer import caught_up, unknown_version
+from pyinformer.controller.sources import Reason, request_for
 from pyinformer.sharding import bucket_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ _log = get_logger(__name__)
 
 _LIST_SECONDS: Final = 10.0  # how long lists may bring nothing, until they are sent again
 _AGAIN_SECONDS: Final = 10.0
+_REMEMBERED: Final = 10_000  # of one controller, requests that came at a bad moment
+_NAMES: Final = 100_000  # whose bucket is known without a hash of it
+_DROPPED: Final = Reason(source="sharing", event="enqueued")
 
 
 @final
@@ -46,14 +50,25 @@ class ClusterGate:
         self.lease: BucketLease = lease
         self.is_open: bool = False
         self._on_started = on_started
+        self._dropped: dict[RequestId, None] = {}  # no list shows those of objects that are gone
 
     def admits(self, request_id: RequestId) -> bool:
         """Return whether a request may wait in the queue; from any thread."""
         return self.guard_of(request_id) is not None
 
-    def guard_of(self, _request_id: RequestId) -> BucketLease | None:
+    def guard_of(self, request_id: RequestId) -> BucketLease | None:
         """Return what guards the writes of a reconcile that starts now; None if it may not."""
-        return self.lease if self.is_open and not self.lease.bucket.is_leaving else None
+        bucket = self.lease.bucket
+        if self.is_open and not bucket.is_leaving:
+            return self.lease
+        if not bucket.shut and len(self._dropped) < _REMEMBERED:
+            self._dropped[request_id] = None
+        return None
+
+    def take_dropped(self) -> list[RequestId]:
+        """Return and forget the requests that were not admitted while the bucket was ours."""
+        dropped, self._dropped = self._dropped, {}
+        return list(dropped)
 
     def on_started(self) -> None:
         """Record that the controller has started."""
@@ -84,6 +99,8 @@ class SharedClusters:
         self._changed = changed
         self._start_soon = start_soon
         self._leases: dict[int, BucketLease] = {}
+        number_of = partial(_number_of, buckets.count)
+        self._number_of: Callable[[str], int] = lru_cache(_NAMES)(number_of)
 
     @property
     def last_error(self) -> str:
@@ -92,7 +109,7 @@ class SharedClusters:
 
     def lease_of(self, name: str) -> BucketLease | None:
         """Return the bucket of a cluster; None if this process does not have it."""
-        return self._leases.get(bucket_of("", name, buckets=self._buckets.count, by="cluster"))
+        return self._leases.get(self._number_of(name))
 
     def engages(self, cluster: FleetCluster[Any], lease: BucketLease) -> None:
         """Put the gate of a bucket before the controllers of a cluster."""
@@ -117,7 +134,9 @@ class SharedClusters:
     def resume(self, lease: BucketLease) -> None:
         """Dispatch keys again; what came meanwhile was not admitted."""
         for controller in self._controllers(lease.bucket.number):
-            self._start_soon(partial(_replay, controller))
+            gate = controller.engine.requests.gate
+            if isinstance(gate, ClusterGate) and gate.lease is lease:
+                self._start_soon(partial(_replay, gate, controller))
 
     def cancel(self, lease: BucketLease, reason: str) -> None:
         """Cancel the reconciles of a bucket."""
@@ -144,18 +163,17 @@ class SharedClusters:
         return False
 
     def _controllers(self, number: int) -> list[Controller[Any]]:
-        count = self._buckets.count
         return [
             controller
             for cluster in self._clusters()
-            if bucket_of("", cluster.name, buckets=count, by="cluster") == number
+            if self._number_of(cluster.name) == number
             for controller in cluster.controllers
         ]
 
     async def _open(self, gate: ClusterGate, controller: Controller[Any]) -> None:
         """Open a gate when the caches hold what an earlier owner of the cluster wrote."""
         is_logged = False
-        while not gate.lease.bucket.shut:
+        while not gate.lease.bucket.shut and controller.is_running:
             found = await caught_up(
                 controller.engine.informers, unknown_version, list_timeout_seconds=_LIST_SECONDS
             )
@@ -167,10 +185,16 @@ class SharedClusters:
                 _log.error("controller %s is not called yet: %s", controller.name, lacks)
             await anyio.sleep(_AGAIN_SECONDS)
         gate.is_open = True
-        await _replay(controller)
+        await _replay(gate, controller)
 
 
-async def _replay(controller: Controller[Any]) -> None:
+def _number_of(buckets: int, name: str) -> int:
+    return bucket_of("", name, buckets=buckets, by="cluster")
+
+
+async def _replay(gate: ClusterGate, controller: Controller[Any]) -> None:
+    for request_id in gate.take_dropped():
+        controller.engine.requests.put_nowait(request_for(request_id), _DROPPED, priority=0)
     await controller.engine.replay(_every, since_at=-math.inf)
 
 

@@ -53,6 +53,8 @@ class FleetStatus:
     """How many names there are."""
     sharing: SharingStatus | None
     """Its share of the clusters; None if it has all."""
+    waits_for: str
+    """What the names wait for: those that cannot be read are not known yet, or kept."""
     failure: str
     """Why it does not follow the names, or takes no share, any more; empty while it does."""
 

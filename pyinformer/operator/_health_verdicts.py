@@ -45,6 +45,8 @@ _STUCK_SECONDS: Final = 60.0
 _WITHOUT_OWNER_SECONDS: Final = 60.0
 """Longer than it takes the others to replace a replica that has crashed."""
 
+_OLD_SECONDS: Final = 300.0
+"""A quiet cache is proven within four minutes: of an older one the cluster is away."""
 _STARTING_SECONDS: Final = 60.0
 """A cluster that was engaged and answers has synced by then, but for very large ones."""
 
@@ -157,6 +159,8 @@ def notes_of(status: Status) -> Iterator[str]:
         yield from _sharing_notes(sharing)
     if isinstance(status, FleetStatus):
         yield from (one.line() for one in status.clusters if _is_away(one))
+        if status.waits_for:
+            yield f"the names of the fleet: {status.waits_for}"
     for informer in informers_of(status):
         if informer.state is ReflectorState.ABSENT:
             yield f"{informer.informer}: is not served at present"
@@ -171,15 +175,22 @@ def notes_of(status: Status) -> Iterator[str]:
 
 def _is_away(cluster: FleetClusterStatus) -> bool:
     is_late = cluster.state_seconds >= _STARTING_SECONDS
-    return cluster.state == "failed" or (cluster.state in {"opening", "starting"} and is_late)
+    return (
+        cluster.state == "failed"
+        or (cluster.state in {"opening", "starting"} and is_late)
+        or _is_old(cluster.age_seconds)
+    )
+
+
+def _is_old(age_seconds: float | None) -> bool:
+    return age_seconds is not None and age_seconds >= _OLD_SECONDS
 
 
 def _engaged_notes(status: ControllerGroupStatus) -> Iterator[str]:
     """A cluster that is away concerns its own keys alone, and no restart brings it back."""
     for one in status.engaged:
-        if one.state == "failed" or (
-            one.state == "starting" and one.state_seconds >= _STARTING_SECONDS
-        ):
+        is_late = one.state == "starting" and one.state_seconds >= _STARTING_SECONDS
+        if one.state == "failed" or is_late or _is_old(one.age_seconds):
             yield one.line()
 
 

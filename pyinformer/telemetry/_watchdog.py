@@ -100,6 +100,13 @@ class Watchdog:
         self._blocks = scope.counter("informer_loop_blocks_total", {})
         self._seconds = scope.counter("informer_loop_blocked_seconds_total", {})
 
+    def measure(self, metrics: Metrics) -> None:
+        """Count blocks in these metrics from now on."""
+        self.metrics = metrics
+        if self._thread is not None:
+            self._scope.close()
+            self._measure(metrics)
+
     def start_nowait(self) -> None:
         """Begin to watch the running loop. A second call does nothing."""
         if self._has_started:

@@ -201,15 +201,17 @@ async def test_closing_ends_only_the_informers_that_the_controller_started(
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         shared = factory.informer("v1", "configmaps")
         await factory.start()
-        of_factory = core_of(shared).on_crash
+        of_factory = list(core_of(shared).crash_observers)
         alone = SharedInformer(cluster, "v1", "pods")
         controller = Controller("maps", Seen(), shared)
         controller.watches(alone, lambda one: one.key)
         async with controller:
             assert alone.is_running
-            assert core_of(shared).on_crash is not of_factory
+            assert list(core_of(shared).crash_observers) != of_factory
         assert shared.is_running
-        assert core_of(shared).on_crash is of_factory  # what is closed is not kept by what lives on
+        assert (
+            list(core_of(shared).crash_observers) == of_factory
+        )  # what is closed is not kept by what lives on
         assert alone.is_closed
 
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
 import pyinformer
-from pyinformer import Controller, ControllerGroup, Request, SharedInformer
+from pyinformer import (
+    Controller,
+    ControllerGroup,
+    Request,
+    SharedInformer,
+    SharedInformerFactory,
+)
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.operator import Health
 from tests.controller.running import Calls, Said, options
@@ -18,6 +27,7 @@ from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from pyinformer.controller import EngagedClusterStatus, EngagedState
+    from pyinformer.testing import APIServer
 
 pytestmark = pytest.mark.virtual_time
 
@@ -283,6 +293,100 @@ async def test_a_cancelled_disengage_still_ends_the_cluster(how: str) -> None:
         assert asyncio.get_running_loop().time() == 4.0
         assert stalls.running == 0
         assert group.status().engaged == ()
+
+
+async def test_what_has_left_a_reconcile_behind_is_not_engaged_again() -> None:
+    ends, source, running = asyncio.Event(), Said(), list[str]()
+
+    async def stubborn(request: Request, obj: object) -> None:
+        running.append(request.key)
+        while not ends.is_set():
+            with suppress(asyncio.CancelledError):
+                await ends.wait()
+        running.remove(request.key)
+
+    limits = {"drain_timeout_seconds": 1.0, "grace_seconds": 1.0}
+    async with ControllerGroup() as group:
+        group.engage(controller("sync", stubborn, source, **limits), "east")
+        await elapse(1.0)
+        source.say("default/a")
+        await elapse(1.0)
+        await group.disengage("east")
+        assert running == ["default/a"]
+        assert one(group, "east").state == "ending"
+        assert "ignoring cancellation: worker" in one(group, "east").reason
+        assert len(group.status().abandoned) == 1
+        with pytest.raises(InvalidArgumentError, match="'east' is engaged"):
+            group.engage(controller("sync", Calls()), "east")
+        ends.set()
+        await elapse(1.0)
+        assert group.status().engaged == ()
+        assert group.status().abandoned == ()
+        group.engage(controller("sync", Calls()), "east")
+        await elapse(1.0)
+        assert states(group) == {"east": "working"}
+
+
+async def test_an_informer_of_the_hub_has_to_run_and_outlives_the_clusters_that_read_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with pyinformer.connect(server="http://127.0.0.1:9", name="hub") as cluster:
+        maps = SharedInformer(cluster, "v1", "configmaps")
+        engines = list[Any]()
+
+        def reader(name: str) -> Any:
+            made = controller(name, Calls())
+            made.watches(maps, lambda obj: obj.key)
+            engines.append(weakref.ref(made.engine))
+            return made
+
+        async with ControllerGroup() as group:
+            group.engage(reader("sync"), "east")
+            await elapse(1.0)
+            assert one(group, "east").state == "failed"
+            assert "is of cluster 'hub', and not running: start it before" in caplog.text
+            await group.disengage("east")
+            await maps.start()
+            group.engage(reader("sync"), "t0")
+            for number in range(1, 200):  # there is always one that reads it
+                group.engage(reader("sync"), f"t{number}")
+                await elapse(0.0)
+                await group.disengage(f"t{number - 1}")
+            assert maps.is_running
+            gc.collect()
+            assert sum(engine() is not None for engine in engines) < 10
+        assert maps.is_running
+        await maps.aclose()
+
+
+async def test_a_reconcile_that_drains_at_the_end_reads_the_factories_of_the_group(
+    apiserver: APIServer,
+) -> None:
+    found, source = list[object](), Said()
+
+    async def reconcile(request: Request, obj: object) -> None:
+        await asyncio.sleep(0)
+        started.set()
+        await goes_on.wait()
+        found.append(maps.lister.get("default/none"))
+
+    started, goes_on = asyncio.Event(), asyncio.Event()
+    async with pyinformer.connect(server=apiserver.url, name="hub") as cluster:
+        factory = SharedInformerFactory(cluster)
+        maps = factory.informer("v1", "configmaps")
+        group = ControllerGroup(factories=[factory])
+        await group.start()
+        await maps.wait_for_cache_sync(timeout_seconds=100)
+        group.engage(controller("far", reconcile, source), "far")
+        while source.enqueue is None:
+            await elapse(0.01)
+        source.say("default/a")
+        await started.wait()
+        closing = asyncio.create_task(group.aclose())
+        await elapse(0.1)
+        goes_on.set()
+        await closing
+    assert found == [None]
 
 
 async def test_what_cannot_be_engaged_is_refused() -> None:

@@ -18,7 +18,7 @@ import pyinformer
 from pyinformer import ClusterPool, Controller, ControllerGroup, Fleet, SharedInformer
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from tests.controller.running import Calls, Said, options
-from tests.virtual_time import elapse
+from tests.virtual_time import VirtualTimeLoop, elapse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -172,12 +172,69 @@ async def test_a_cluster_that_breaks_is_engaged_again_with_new_controllers() -> 
         assert await program.reconciles("a")
 
 
+async def test_a_cluster_that_breaks_again_and_again_is_opened_less_and_less_often() -> None:
+    async with Program("a", "b") as program:
+        for _ in range(600):
+            await elapse(0.1)
+            if "a" in program.tenants.open:
+                program.tenants.breaks["a"].set()
+        assert 4 <= program.tenants.opened["a"] <= 20
+        assert program.states["b"] == "working"
+        (found,) = [one for one in program.fleet.status().clusters if one.name == "a"]
+        assert found.reason == "it broke, or was evicted" or found.state == "working"
+
+
+@pytest.mark.parametrize("error", [BaseException("x"), asyncio.CancelledError()])
+async def test_whatever_a_function_raises_concerns_its_cluster_alone(error: BaseException) -> None:
+    tenants = Tenants()
+
+    def controllers(made: Controller[None]) -> Controller[None]:
+        if "bad" in tenants.open:
+            tenants.open.discard("bad")
+            raise error
+        return made
+
+    async with (
+        ClusterPool(tenants, connect=connect) as pool,
+        ControllerGroup() as group,
+        Fleet(pool, group, ["good"], controllers=controllers) as fleet,
+    ):
+        await elapse(1.0)
+        fleet.set_names(["good", "bad"])
+        await elapse(100.0)
+        states = {one.name: one.state for one in fleet.status().clusters}
+        assert states == {"good": "working", "bad": "failed"}
+        assert tenants.opened["good"] == 1
+        assert tenants.opened["bad"] < 20
+        assert fleet.status().failure == ""
+
+
+async def test_a_group_that_ends_first_ends_the_use_of_its_clusters() -> None:
+    async with Program("a") as program:
+        await elapse(1.0)
+        await program.group.aclose()
+        await elapse(10.0)
+        assert program.tenants.opened["a"] == 1
+        assert program.status("a").reason == "the group has ended"
+
+
+def test_a_program_that_ends_in_the_turn_in_which_a_cluster_begins_returns() -> None:
+    async def main() -> None:
+        async with Program("a", "b") as program:
+            await elapse(1.0)
+            program.fleet.set_names(["a", "b", "c", "d"])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(main())
+
+
 async def test_an_evicted_cluster_is_opened_again() -> None:
     async with Program("a") as program:
         await elapse(1.0)
         before = program.tenants.sources["a"]
         await program.pool.evict("a")
-        await elapse(5.0)
+        await elapse(10.0)
         assert before.was_detached
         assert program.tenants.opened["a"] == 2
         assert program.states == {"a": "working"}

@@ -18,7 +18,7 @@ from pyinformer import (
     SharedInformer,
     SharedInformerFactory,
 )
-from pyinformer.testing import APIServer
+from pyinformer.testing import APIServer, Fault
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def tenant(name: str, url: str, **more: Any) -> dict[str, Any]:
     """Return the object of a tenant, whose server has this address."""
-    metadata = {"name": name, "namespace": "tenants", **more}
+    metadata = {"name": name, "namespace": "tenants"} | more
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"server": url}}
 
 
@@ -55,13 +55,15 @@ class Gateway:
         self.seen.append((str(request), at))
 
     @asynccontextmanager
-    async def running(self, management: APIServer, **settings: Any) -> AsyncIterator[Fleet[Any]]:
+    async def running(
+        self, management: APIServer, *, namespaces: Any = "tenants", **settings: Any
+    ) -> AsyncIterator[Fleet[Any]]:
         """Run it."""
         async with (
             pyinformer.connect(server=management.url) as hub,
             SharedInformerFactory(hub) as factory,
         ):
-            self.tenants = tenants = factory.informer("v1", "configmaps", namespaces="tenants")
+            self.tenants = tenants = factory.informer("v1", "configmaps", namespaces=namespaces)
             await factory.start()
 
             def connect(name: str) -> Any:
@@ -149,6 +151,47 @@ async def test_an_address_of_none_pauses_a_tenant_and_a_fault_concerns_it_alone(
             assert failing.name == "tenants/t1"
             assert failing.reason.startswith("address(): ZeroDivisionError at ")
             assert failing.state == "working"
+
+
+async def test_a_namespace_that_is_forbidden_hides_no_tenant_of_another_one() -> None:
+    with APIServer() as hub, APIServer() as server:
+        server.create(content("x"))
+        hub.create(tenant("t0", server.url))
+        hub.faults.add(Fault(resource="configmaps", namespace="more", status=403, times=None))
+        gateway = Gateway()
+        async with gateway.running(hub, namespaces=["tenants", "more"]) as fleet:
+            await until(lambda: working(fleet) == ["tenants/t0"])
+            assert "configmaps.v1 in more" in fleet.status().waits_for
+            assert not fleet.status().failure
+            hub.create(tenant("t1", server.url))
+            await until(lambda: working(fleet) == ["tenants/t0", "tenants/t1"])
+            hub.delete("v1", "configmaps", "t0", "tenants")
+            await until(lambda: working(fleet) == ["tenants/t1"])
+            hub.create(tenant("t2", server.url, namespace="more"))
+            hub.faults.clear()
+            await until(lambda: working(fleet) == ["more/t2", "tenants/t1"])
+            assert fleet.status().waits_for == ""
+
+
+async def test_replicas_share_clusters_through_sockets() -> None:
+    """What the watch of Leases brings arrives in a callback of a socket, not in a task."""
+    with APIServer() as hub, APIServer() as server:
+        server.create(content("x"))
+        for number in range(4):
+            hub.create(tenant(f"t{number}", server.url))
+        one, two = Gateway(), Gateway()
+
+        def sharing(identity: str) -> dict[str, Any]:
+            buckets = pyinformer.Buckets(by="cluster", identity=identity, namespace="default")
+            return {"sharding": buckets, "name": "gateway"}
+
+        names = [f"tenants/t{number}" for number in range(4)]
+        async with one.running(hub, **sharing("one")) as first:
+            await until(lambda: working(first) == names)
+            async with two.running(hub, **sharing("two")) as second:
+                await until(lambda: working(first) != names)
+                await until(lambda: sorted([*working(first), *working(second)]) == names)
+            await until(lambda: working(first) == names)
 
 
 async def test_names_that_end_keep_the_clusters(caplog: pytest.LogCaptureFixture) -> None:

@@ -298,6 +298,30 @@ def test_no_write_is_sent_for_a_cluster_whose_bucket_is_lost(worlds: dict[str, W
     worlds[""].run(scenario)
 
 
+def test_a_tenant_that_is_away_is_a_note_and_makes_no_replica_unready(
+    worlds: dict[str, World],
+) -> None:
+    async def scenario() -> None:
+        one = _Replica(worlds, "one")
+        await one.start()
+        await until(lambda: len(one.working) == len(_TENANTS))
+        health = Health(one.group, one.fleet)
+        assert not health.ready().notes
+        one.lines["t3"].is_down = True
+        one.lines["t3"].drop()
+        await pause(600)
+        verdict = health.ready()
+        assert verdict.is_ok
+        assert health.live().is_ok
+        notes = [note for note in verdict.notes if note.startswith("cluster t3")]
+        assert notes
+        assert all("the line is down" in note for note in notes)
+        assert not [note for note in verdict.notes if note.startswith("cluster t1")]
+        await one.aclose()
+
+    worlds[""].run(scenario)
+
+
 def test_a_cluster_whose_lists_are_refused_is_not_reconciled_before_it_has_caught_up(
     worlds: dict[str, World], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -197,7 +197,7 @@ class SharedInformerFactory(Closable):
                 mutation_detector=self._detector_for(settings),
             )
         )
-        core_of(informer).on_crash = self._ended.set
+        core_of(informer).crash_observers[self._ended.set] = None
         self._informers.append(informer)
         if self._host.is_running:
             core_of(informer).start_nowait(self._host.task_group)

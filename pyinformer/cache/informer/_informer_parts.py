@@ -81,7 +81,7 @@ class InformerCore(Generic[V]):
         mutation_detector: MutationDetector | None = None,
     ) -> None:
         name = scope.named_in(cluster)
-        self.on_crash: Callable[[], None] | None = None
+        self.crash_observers: dict[Callable[[], None], None] = {}
         """Called when the informer has crashed; set by its factory and its controllers."""
         self.call_sites: list[str] = []
         """The places that a factory has handed the informer out to, each once."""
@@ -263,7 +263,7 @@ class InformerCore(Generic[V]):
         await self.caches.begin(group)
         if self.namespaces is not None and self.selection is not None:
             self.selection.begin_nowait(self.caches)
-            self.namespaces.on_crash = self._namespaces_crashed
+            self.namespaces.crash_observers[self._namespaces_crashed] = None
             self.namespaces.attach_receiver(self.selection)
             self.namespaces.start_nowait(group)
 
@@ -290,8 +290,9 @@ class InformerCore(Generic[V]):
         self.processor.end_streams_nowait(error)
         if error is None:
             self.context.metrics.close()  # a crash remains visible until it is closed
-        elif self.on_crash is not None:
-            self.on_crash()
+        else:
+            for observer in tuple(self.crash_observers):
+                observer()
 
     def _namespaces_crashed(self) -> None:
         crash = None if self.namespaces is None else self.namespaces.lifecycle.crash
