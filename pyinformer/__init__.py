@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyinformer import fleet as fleet
     from pyinformer import leaderelection as leaderelection
     from pyinformer import operator as operator
+    from pyinformer import policies as policies
     from pyinformer import sharding as sharding
     from pyinformer import telemetry as telemetry
     from pyinformer import workqueue as workqueue
@@ -83,6 +84,7 @@ _NAMESPACES = (
     "fleet",
     "leaderelection",
     "operator",
+    "policies",
     "sharding",
     "telemetry",
     "workqueue",

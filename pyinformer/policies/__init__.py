@@ -1,7 +1,7 @@
 """Admission policies from code: rules and changes in CEL, which the server evaluates by itself.
 
-For one's own kinds a rule belongs into the definition, `operator.crd.Rule`. A policy is for kinds
-of others, for deletions, for users and namespaces, and for warnings. Neither needs a webhook.
+For one's own kinds a rule belongs into the definition, `operator.crd.Rule`. A policy is for other
+kinds, for deletions, for users and namespaces, and for warnings. Neither needs a webhook.
 """
 
 from pyinformer.policies._changes import Change, PatchType

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyinformer.objects import JSONObject
+from pyinformer.client.cluster import Cluster
+from pyinformer.objects import JSONObject, check_type
 from pyinformer.policies._yaml import checked_policies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyinformer.client.cluster import Cluster
     from pyinformer.policies._policy import MutatingPolicy, Policy
 
 _MANAGER: Final = "pyinformer-policies"
@@ -41,6 +41,7 @@ async def compile_policies(
     Cancellation:
         Safe.
     """
+    check_type("cluster", cluster, Cluster)
     stored: list[JSONObject] = []
     for one in checked_policies(policies):
         for document in one.to_dicts():

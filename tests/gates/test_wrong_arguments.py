@@ -226,6 +226,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "Controller.every": {"keys": "default/a"},
     "Controller.reconcile_once": {"request": "default/a"},
     "Controller.watches": {"mapping": lambda _obj: None},
+    "compile_policies": {"policies": []},
     "DecodedLister.by_index": {"name": "by"},
     "EventRecorder()": {"controller": "a"},
     "HealthServer()": {"checks": {}},

@@ -41,6 +41,7 @@ async def cluster(kube_apiserver_session: KubeAPIServer, tmp_path: Path) -> Asyn
     """The server, with the namespaces of the tests."""
     for name in ("policed", "free"):
         kube_apiserver_session.ensure_namespace(name)
+    kube_apiserver_session.close_connections()
     kubeconfig = kube_apiserver_session.write_kubeconfig(tmp_path / "kubeconfig")
     warned.clear()
 
