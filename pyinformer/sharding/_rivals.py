@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
+import msgspec
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import run_shielded
@@ -76,6 +77,7 @@ class Rivals:
         self._options = options
         self._leases = Members(options.lease_duration_seconds)
         self._kinds: dict[str, str] = {}
+        self._gone_until: dict[str, float] = {}
         self._compete_at = float("-inf")
         self._logged = ""
 
@@ -98,9 +100,11 @@ class Rivals:
         self._log_once(self._described(self._now()))
 
     def on_watched_deletion(self, name: str, uid: str) -> None:
-        """Take the deletion of a Lease of the group, or of its label."""
+        """Take the deletion of a Lease, or of its label: its holder may not know for a while."""
         del uid
-        self._kinds.pop(name, None)
+        now = self._now()
+        if any(one.lease == name for one in self._leases.living(now)):
+            self._gone_until[name] = now + self._options.lease_duration_seconds
         self._leases.on_left(name)
 
     async def settle(self, term: Term) -> None:
@@ -124,15 +128,17 @@ class Rivals:
     async def _has_settled(self, requests: LeaseRequests, term: Term) -> bool:
         try:
             own = await self._look(requests)
+            life = None if own is None or not own.holder else (own.uid, own.transitions)
+            if own is None or life != (term.uid, term.transitions):
+                return False  # the term is about to end: rivals may begin, which this read precedes
             found = self._described(self._now())
             if not found:
                 await self._free_silent(requests)
                 return True
             self._log_once(found)
             self._compete_at = self._now() + random.uniform(*_STEP_BACK_SECONDS)
-            if own is not None and own.holder and own.transitions == term.transitions:
-                await requests.send(self._own, Write(self._released(own)))
-        except InformerError as error:
+            await requests.send(self._own, Write(self._released(own)))
+        except (InformerError, msgspec.DecodeError) as error:
             _log.debug("%s: the Leases of the others are not read: %s", self._own, error)
         return False
 
@@ -149,7 +155,7 @@ class Rivals:
         """Free the Leases of rivals that have crashed: otherwise each start waits for them."""
         for name, lease in self._leases.silent(self._now()):
             if self._kinds.get(name) and name != self.group:
-                with suppress(InformerError):
+                with suppress(InformerError, msgspec.DecodeError):
                     await requests.send(name, Write(self._released(lease)))
 
     def _released(self, lease: LeaseRecord) -> JSONObject:
@@ -157,7 +163,9 @@ class Rivals:
 
     def _described(self, now: float) -> str:
         """Return which rivals may work, and what to do; empty if none may."""
-        living = sorted({one.lease for one in self._leases.living(now) if self._kinds[one.lease]})
+        holders = {one.lease for one in self._leases.living(now)}
+        holders |= {name for name, until in self._gone_until.items() if now < until}
+        living = sorted(name for name in holders if self._kinds[name])
         if not living:
             return ""
         names = ", ".join(f"{name} ({self._kinds[name]})" for name in living[:_NAMED])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 import pyinformer
+from pyinformer.cache.informer import informer_in_range
 from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.objects import UidRange
@@ -217,6 +219,50 @@ def test_an_enqueued_key_of_another_shard_is_dropped(world: World) -> None:
     world.run(scenario)
 
 
+def test_own_writes_of_other_shards_are_not_shown(world: World) -> None:
+    async def scenario() -> None:
+        processes = _all(world, 2)
+        await _start(*processes)
+        for number in range(8):
+            for one in processes:
+                one.line.hold("configmaps", held=True)
+            made = await processes[0].cluster.create(_map(f"new{number}"))
+            is_own = UidRange(0, 2).has(made.metadata.uid)
+            shown = (
+                processes[0]
+                .app.lister("v1", "configmaps", cluster=processes[0].cluster)
+                .get(made.key)
+            )
+            assert (shown is not None) is is_own
+            for one in processes:
+                one.line.hold("configmaps", held=False)
+            await pause(1.0)
+        await _end(*processes)
+
+    world.run(scenario)
+
+
+def test_a_write_of_another_share_holds_up_no_reader(world: World) -> None:
+    """The position passes it, though the cache gets no event."""
+
+    async def scenario() -> None:
+        async with pyinformer.SharedInformerFactory(world.cluster) as factory:
+            informers = [
+                informer_in_range(factory, "v1", "configmaps", uid_range=UidRange(index, 2))
+                for index in range(2)
+            ]
+            await factory.start()
+            await factory.wait_for_cache_sync()
+            for number in range(6):
+                began_at = now()
+                made = await world.cluster.create(_map(f"new{number}"))
+                for one in informers:
+                    await one.wait_until(made.metadata.resource_version, timeout_seconds=30)
+                assert now() - began_at < 0.5
+
+    world.run(scenario)
+
+
 def test_a_name_that_is_used_again_may_get_another_process(world: World) -> None:
     async def scenario() -> None:
         processes = _all(world, 2)
@@ -336,21 +382,87 @@ def test_a_total_whose_processes_crashed_is_waited_for_once(world: World) -> Non
     world.run(scenario)
 
 
+def test_a_deleted_lease_is_waited_for_as_long_as_a_term_lasts(world: World) -> None:
+    async def scenario() -> None:
+        old, new = _Process(world, 0, 2), _Process(world, 0, 3)
+        await _start(old)
+        await new.run.start()
+        await pause(3.0)
+        old.line.is_down = True
+        old.line.hold("leases", held=True)
+        began_at = now()
+        await world.cluster.delete(*_LEASES, f"default/{_NAME}.0-of-2")
+        await until(lambda: not old.works)
+        assert not new.works
+        await until(lambda: new.works)
+        assert now() - began_at < 20.0
+        await new.run.aclose()
+        await old.run.aclose()
+
+    world.run(scenario)
+
+
+def _write_late(line: Line, seconds: float = 1.0) -> None:
+    """Delay the first write, and what the watch brings from then on: others begin unseen."""
+
+    async def delay(method: str) -> None:
+        if method in {"POST", "PUT"} and line.count("POST") + line.count("PUT") == 1:
+            line.hold("leases", held=True)
+            await pause(seconds)
+
+    line.before = delay
+
+
 def test_of_two_totals_that_begin_at_once_one_works(world: World) -> None:
     async def scenario() -> None:
         for _ in range(4):
-            processes = [_Process(world, 0, 2), _Process(world, 0, 3), _Process(world, 1, 2)]
-            for one in processes:
-                await one.run.start()
-            working: set[int] = set()
-            for _ in range(300):
-                await pause(0.1)
-                totals = {2: processes[0].works or processes[2].works, 3: processes[1].works}
-                working |= {total for total, works in totals.items() if works}
-                reconciled = {2: bool(processes[0].reconciled), 3: bool(processes[1].reconciled)}
-                assert sum(reconciled.values()) <= 1
-            assert sum(reconciled.values()) == 1
-            await _end(*processes)
+            first, second = _Process(world, 0, 2), _Process(world, 0, 3)
+            for one in (first, second):
+                _write_late(one.line)
+            starts = [asyncio.create_task(one.run.start()) for one in (first, second)]
+            await asyncio.wait(starts)
+            await pause(5.0)
+            for one in (first, second):
+                one.line.hold("leases", held=False)
+            await pause(30.0)
+            assert {bool(first.reconciled), bool(second.reconciled)} == {True, False}
+            await _end(first, second)
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("late", ["shard", "buckets", "both"])
+def test_of_a_shard_and_buckets_that_begin_at_once_one_works(world: World, late: str) -> None:
+    """A write that was decided on when no other worked may arrive when one does."""
+
+    async def scenario() -> None:
+        shard = _Process(world, 0, 1)
+        line = Line(world.cluster.connection)
+        cluster = Cluster(world.cluster.config, name="", connection=line)
+        buckets = pyinformer.Operator(_NAME, sharding=pyinformer.Buckets(identity="pod-1"))
+        seen: list[str] = []
+
+        @buckets.reconcile("v1", "configmaps", options=_OPTIONS)
+        async def reconcile(request: pyinformer.Request, obj: Any, cluster: Cluster) -> None:
+            seen.append(request.key)
+
+        run = buckets.running(cluster)
+        for name, one in (("shard", shard.line), ("buckets", line)):
+            if late in {name, "both"}:
+                _write_late(one, 5.0)
+        first, then = (run, shard.run) if late == "buckets" else (shard.run, run)
+        starts = [asyncio.create_task(first.start())]
+        if late != "both":
+            await pause(0.5)
+        starts.append(asyncio.create_task(then.start()))
+        await asyncio.wait(starts)
+        await pause(10.0)
+        for one in (shard.line, line):
+            one.hold("leases", held=False)
+        await pause(30.0)
+        assert {bool(shard.reconciled), bool(seen)} == {True, False}
+        await run.aclose()
+        await _end(shard)
 
     world.run(scenario)
 

@@ -274,8 +274,7 @@ class EventApplier(Generic[V]):
         cached = None if old is None else old.metadata
         decision = self._guard.judge_deletion(key, gone.metadata, cached)
         if decision is Decision.REMOVE:
-            if old is not None or not self._is_foreign(gone):
-                self._apply(Deleted(gone, may_still_exist=self._selective))
+            self._apply(Deleted(gone, may_still_exist=self._selective))
         elif decision is Decision.REMOVE_UNSEEN and old is not None:
             self._apply(Deleted(old, final_state_unknown=True))
         if decision is Decision.SKIP:
@@ -314,8 +313,6 @@ class EventApplier(Generic[V]):
             done: the server lags, or its history is another one.
         """
         old = self._sink.get(key)
-        if found is not None and self._is_foreign(found):
-            found = None
         cached = None if old is None else old.metadata
         shown = None if found is None else found.metadata
         decision = self._guard.judge_verified(key, shown, cached, read_at)

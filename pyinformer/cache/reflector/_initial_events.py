@@ -120,8 +120,8 @@ class InitialEvents(Generic[V]):
             nonlocal received, found, end
             self._on_progress(body.received_bytes - received)
             received = body.received_bytes
-            if snapshot.received != found:
-                found = snapshot.received
+            if snapshot.identified != found:
+                found = snapshot.identified
                 idle.progressed_at = clock()
             if snapshot.is_live and end is None:
                 end = IdleTimer(min(_END_SECONDS, _IDLE_SECONDS), scope.cancel)

@@ -115,9 +115,14 @@ class Snapshot(Generic[V]):
         """Lines behind the end bookmark; they belong to the watch that follows."""
 
     @property
+    def identified(self) -> int:
+        """How many objects have arrived that could be identified, also of other shares."""
+        return len(self.objects) + self.foreign
+
+    @property
     def received(self) -> int:
-        """How many objects have arrived, kept or not."""
-        return len(self.objects) + self.skipped + self.foreign
+        """How many objects have arrived."""
+        return self.identified + self.skipped
 
     @property
     def rewound(self) -> bool:

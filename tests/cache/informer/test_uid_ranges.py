@@ -127,16 +127,13 @@ async def test_an_audit_compares_with_the_share(server: APIServer) -> None:
             assert report.checked == len(informer.lister.list())
 
 
-async def test_the_position_passes_what_others_have(server: APIServer) -> None:
-    """Or a read of what this process has written would wait for an event that never comes."""
-    async with _shares(server) as shares:
-        for number in range(6):
-            written = server.create(pod(f"later{number}"))
-            version = str(written["metadata"]["resourceVersion"])
-            if server.shard_selectors:
-                break  # then the next bookmark moves it
-            for informer, _ in shares:
-                await informer.wait_until(version, timeout_seconds=30)
+async def test_a_share_without_objects_is_loaded_once() -> None:
+    """What others have shows that the watch-list was answered, so no list has to confirm it."""
+    with APIServer() as server:
+        server.create(pod("p0"))
+        async with _shares(server) as shares:
+            await _until_shared(server, shares)
+        assert not [one for one in server.requests if one.verb == "list"]
 
 
 async def test_a_server_that_refuses_the_parameter_holds_up_no_start(
