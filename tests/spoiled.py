@@ -11,20 +11,23 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def spoiled(module: ModuleType, line: str, instead: str) -> ModuleType:
+def spoiled(module: ModuleType, line: str, instead: str, *further: tuple[str, str]) -> ModuleType:
     """Return a copy of a module with another line.
 
     Args:
         module: the module as it is.
         line: a part of its source that occurs once.
         instead: what it becomes.
+        further: other such parts, and what they become.
     """
     source = inspect.getsource(module)
-    assert source.count(line) == 1, f"the module has changed: {line!r}"
+    for before, after in ((line, instead), *further):
+        assert source.count(before) == 1, f"the module has changed: {before!r}"
+        source = source.replace(before, after)
     name = f"spoiled{module.__name__.rpartition('.')[2]}"
     spec = importlib.util.spec_from_loader(name, loader=None)
     assert spec is not None
     copy = importlib.util.module_from_spec(spec)
     sys.modules[name] = copy  # dataclasses look their module up
-    exec(compile(source.replace(line, instead), name, "exec"), copy.__dict__)  # noqa: S102
+    exec(compile(source, name, "exec"), copy.__dict__)  # noqa: S102
     return copy

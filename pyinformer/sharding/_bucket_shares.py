@@ -519,7 +519,8 @@ class BucketShares:
             self._knows_members = False
             self._shut(list(self.held), "the table was freed")
             return
-        self._last_owners = frozenset(owner for owner in table.owners if owner is not None)
+        # Awaited ones as well: of a table before the last, which they may not know is gone.
+        self._last_owners = table.awaited | {one for one in table.owners if one is not None}
         self._follow(table)
 
     def _note_leader(self, before: LeaseRecord | None, now: float) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyinformer.leaderelection import (
@@ -47,6 +48,7 @@ class Bugs:
     shares: Any = _SHARES
     members: Any = _MEMBERS
     skips_drain: bool = False
+    forgets_uids: bool = False
 
 
 @dataclass(kw_only=True)
@@ -195,7 +197,7 @@ class Process(ScheduledProcess):
                 lease = server.leases.get(self.name)
                 return ("absent" if lease is None else "lease"), lease
 
-            self._send("election", carry_out, self._elected)
+            self._send("election", step, carry_out, self._elected)
 
     def _elected(self, answer: str, lease: LeaseRecord | None) -> None:
         if lease is not None:
@@ -221,7 +223,8 @@ class Process(ScheduledProcess):
                 if self.is_leaving and not any(self.busy.values()):
                     self._release()
             case _:
-                self._send("shares", lambda: self._carry_out(module, step), self._shared(step))
+                carry_out = partial(self._carry_out, module, step)
+                self._send("shares", step, carry_out, self._shared(step))
 
     def _carry_out(self, module: Any, step: Any) -> tuple[str, Any]:
         server = self.model.server
@@ -286,13 +289,14 @@ class Process(ScheduledProcess):
     def _send(
         self,
         which: str,
+        step: Any,
         carry_out: Callable[[], tuple[str, Any]],
         answered: Callable[[str, Any], None],
     ) -> None:
         model = self.model
         model.requests += 1
         self._requests[which] = number = model.requests
-        there, back = model.delay(), model.delay()
+        there, back = model.way_of(self, step)
 
         def once(answer: str, found: Any) -> None:
             if self._requests[which] == number:
@@ -324,8 +328,11 @@ class Process(ScheduledProcess):
             self.members.on_left(name)
         else:
             self.members.on_watched(name, lease, now)
-        if name == self.name and not is_gone:
-            self.election.on_watched(lease, now)
+        if name == self.name:
+            if is_gone:
+                self.election.on_watched_deletion(lease.uid, now)
+            else:
+                self.election.on_watched(lease, now)
         self.tick()
 
     def _follow_term(self) -> None:
@@ -335,7 +342,8 @@ class Process(ScheduledProcess):
             self.tenure = tenure
             self.election.is_candidate = False
             lease = self.election.lease
-            self.me = Owner(self.name, lease.uid, lease.transitions)
+            uid = "" if self.model.bugs.forgets_uids else lease.uid
+            self.me = Owner(self.name, uid, lease.transitions)
             self.shares.begin(self.me)
             self.model.outcome.lives += 1
         elif self.tenure is not None and self.tenure.ended:
@@ -448,6 +456,10 @@ class Model(Schedule):
         self._named = self.rng.randint(1, 4)
         self.processes = [Process(self, number) for number in range(self._named)]
 
+    def way_of(self, _process: Process, _step: Any) -> tuple[float | None, float | None]:
+        """Return how long a request takes, and its response; None if that is lost."""
+        return self.delay(), self.delay()
+
     def show(self, name: str, lease: LeaseRecord, *, is_gone: bool = False) -> None:
         """Show an event to all that watch, in order."""
         if not (is_gone or is_labelled(lease)):
@@ -495,19 +507,22 @@ class Model(Schedule):
 
     def replace(self, gone: Process) -> None:
         """Start a new process some time after one has ended."""
-        self.at(self.rng.uniform(0.1, 5.0), lambda: self._start(gone))
+        self.at(self.rng.uniform(0.1, 5.0), lambda: self._replace(gone))
 
-    def _start(self, gone: Process | None = None) -> None:
-        if gone is not None:
-            if gone not in self.processes:
-                return
+    def _replace(self, gone: Process) -> None:
+        if gone in self.processes:
             self.processes.remove(gone)
+            self.start()
+
+    def start(self) -> Process:
+        """Start a new process, which is shown what exists."""
         new = Process(self, self._named)
         self._named += 1
         self.processes.append(new)
         for name, lease in self.server.labelled().items():
             new.watched(name, lease, is_gone=False)
         new.tick()
+        return new
 
     def run(self) -> Outcome:
         """Play the schedule."""
@@ -530,7 +545,7 @@ class Model(Schedule):
         choices = (
             *(self._pause, self._pause, self._crash, self._leave, self._join, self._go_away),
             *(self._step_clock, self._lag, self._lag, self._delete, self._delete),
-            *(self._unlabel, self._delete_table),
+            *(self._unlabel, self._delete_table, self._come_and_go),
         )
         self.rng.choice(choices)(process)
         if self.rng.random() < 0.5 and self.now < _FAULTS_END_AT:
@@ -548,7 +563,13 @@ class Model(Schedule):
 
     def _join(self, _process: Process) -> None:
         if len(self.processes) < _MOST_PROCESSES:
-            self._start()
+            self.start()
+
+    def _come_and_go(self, _process: Process) -> None:
+        """Start a process that leaves as it comes, maybe before its Lease is created."""
+        if len(self.processes) < _MOST_PROCESSES:
+            new = self.start()
+            new.at(self.rng.uniform(0, 3), new.leave)
 
     def _go_away(self, _process: Process) -> None:
         self.server.away_until = self.now + self.rng.choice((3.0, 9.0, 20.0))
