@@ -259,7 +259,7 @@ class Fleet(Startable, Generic[_T]):
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
         """Begin and end with clusters whenever their names or the share have changed.
 
-        One task does it: a change may be heard in a callback of a socket.
+        One task does it: a change may arrive in a callback of a socket.
         """
         if self._followed is not None:
             group.start_soon(self._follow, self._followed)
@@ -277,12 +277,12 @@ class Fleet(Startable, Generic[_T]):
         """Read the names whenever an object, or the state of the informer, changes."""
         informer, wake = followed.informer, anyio.Event()
 
-        def heard(_: object) -> None:
-            """Read again."""
+        def read_again(_: object) -> None:
+            """Wake the follower."""
             wake.set()
 
-        registration = informer.add_event_handler(heard)
-        ignore = informer.on_state_change(heard)
+        registration = informer.add_event_handler(read_again)
+        ignore = informer.on_state_change(read_again)
         try:
             while True:
                 wake = anyio.Event()

@@ -295,9 +295,7 @@ async def test_a_cancelled_disengage_still_ends_the_cluster(how: str) -> None:
         assert group.status().engaged == ()
 
 
-async def test_a_cluster_with_a_reconcile_that_ignores_its_cancellation_is_not_engaged_again() -> (
-    None
-):
+async def test_what_has_left_a_reconcile_behind_is_not_engaged_again() -> None:
     ends, source, running = asyncio.Event(), Said(), list[str]()
 
     async def stubborn(request: Request, obj: object) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def tenant(name: str, url: str, **more: Any) -> dict[str, Any]:
     """Return the object of a tenant, whose server has this address."""
-    metadata = {"name": name, "namespace": "tenants", **more}
+    metadata = {"name": name, "namespace": "tenants"} | more
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"server": url}}
 
 
@@ -167,16 +167,14 @@ async def test_a_namespace_that_is_forbidden_hides_no_tenant_of_another_one() ->
             await until(lambda: working(fleet) == ["tenants/t0", "tenants/t1"])
             hub.delete("v1", "configmaps", "t0", "tenants")
             await until(lambda: working(fleet) == ["tenants/t1"])
-            hub.create(
-                {**tenant("t2", server.url), "metadata": {"name": "t2", "namespace": "more"}}
-            )
+            hub.create(tenant("t2", server.url, namespace="more"))
             hub.faults.clear()
             await until(lambda: working(fleet) == ["more/t2", "tenants/t1"])
             assert fleet.status().waits_for == ""
 
 
 async def test_replicas_share_clusters_through_sockets() -> None:
-    """What the watch of Leases brings is heard in a callback of a socket, not in a task."""
+    """What the watch of Leases brings arrives in a callback of a socket, not in a task."""
     with APIServer() as hub, APIServer() as server:
         server.create(content("x"))
         for number in range(4):
@@ -185,7 +183,7 @@ async def test_replicas_share_clusters_through_sockets() -> None:
 
         def sharing(identity: str) -> dict[str, Any]:
             buckets = pyinformer.Buckets(by="cluster", identity=identity, namespace="default")
-            return {"sharing": buckets, "name": "gateway"}
+            return {"sharding": buckets, "name": "gateway"}
 
         names = [f"tenants/t{number}" for number in range(4)]
         async with one.running(hub, **sharing("one")) as first:
