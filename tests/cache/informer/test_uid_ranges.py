@@ -27,7 +27,7 @@ _PODS = 30
 @pytest.fixture(params=[False, True], ids=["ignored", "followed"])
 def server(request: pytest.FixtureRequest) -> Iterator[APIServer]:
     """A server that ignores the parameter, and one that follows it."""
-    with APIServer(shard_selectors=request.param) as server:
+    with APIServer(shard_selectors=request.param, bookmark_interval_seconds=0.5) as server:
         for number in range(_PODS):
             server.create(pod(f"p{number}"))
         yield server
@@ -117,6 +117,21 @@ async def test_what_a_restart_hid_is_found(server: APIServer, *, keep_history: b
             server.delete("v1", "pods", f"p{number}")
         server.create(pod("p0"))
         await _until_shared(server, shares)
+
+
+async def test_what_others_have_and_bookmarks_move_the_position(server: APIServer) -> None:
+    """A filter that drops control events has an old position, and lists again after each break."""
+    async with _shares(server) as shares:
+        await _until_shared(server, shares)
+        newest = int(server.update(pod("p0", node="n2"))["metadata"]["resourceVersion"])
+        await until(
+            lambda: all(int(one.observed_resource_version or "0") >= newest for one, _ in shares)
+        )
+        loads = [one.status().reflector.loads for one, _ in shares]
+        server.drop_connections()
+        server.update(pod("p1", node="n2"))
+        await _until_shared(server, shares)
+        assert [one.status().reflector.loads for one, _ in shares] == loads
 
 
 async def test_an_audit_compares_with_the_share(server: APIServer) -> None:
