@@ -59,6 +59,13 @@ class Engagement:
         """Whether it was disengaged, and no reconcile is left that ignores its cancellation."""
         return self._is_over and not self._left
 
+    def why_not_again(self) -> str:
+        """Return why the cluster cannot be engaged now."""
+        if not self._is_over:
+            return f"{self.cluster!r} is engaged: `await group.disengage({self.cluster!r})` first"
+        left = ", ".join(self._left)
+        return f"{self.cluster!r} is still engaged: reconciles ignore their cancellation: {left}"
+
     @property
     def _left(self) -> list[str]:
         return [name for one in self.controllers for name in one.engine.abandoned]
@@ -111,6 +118,8 @@ class Engagement:
             with suppress(InformerError):  # logged by the task that runs them
                 await self._lifecycle.aclose()
         finally:
+            if not self._is_over:
+                _log.info("cluster %s is disengaged", self.cluster)
             self._is_over = True
 
     async def wait_ended(self) -> None:

@@ -336,7 +336,7 @@ class Fleet(Startable, Generic[_T]):
         kept = {name: one.address for name, one in self._kept.items()}
         begins, ends = changes(wanted, kept)
         for name in ends:
-            self._kept[name].end_nowait()
+            self._kept[name].end_nowait(self._why(name))
         for name in begins:
             cluster = self._kept[name] = FleetCluster(
                 name,
@@ -347,6 +347,13 @@ class Fleet(Startable, Generic[_T]):
                 engages=self._engages,
             )
             group.start_soon(self._keep, cluster)
+
+    def _why(self, name: str) -> str:
+        if name not in self._addresses:
+            return "its name is gone"
+        if self._shared is not None and self._shared.lease_of(name) is None:
+            return "its bucket is given up"
+        return "its address, or the life of its bucket, is another one"
 
     def _engages(self, cluster: FleetCluster[_T]) -> None:
         if self._shared is not None:
