@@ -228,7 +228,12 @@ async def prove(members: Iterable[HistoryMember]) -> Proof:
             reason = f"the server does not answer lists: {error}"
             proof = Proof(HistoryVerdict.UNDECIDED, reason, is_unanswered=True)
         break
-    return await _check_samples(known) if proof.verdict is HistoryVerdict.INTACT else proof
+    if proof.verdict not in {HistoryVerdict.INTACT, HistoryVerdict.LAGGING}:
+        return proof
+    # Another history may pass the position between two answers, as a lagging server does.
+    sampled = await _check_samples(known)
+    is_broken = sampled.verdict is HistoryVerdict.BROKEN
+    return sampled if is_broken or proof.verdict is HistoryVerdict.INTACT else proof
 
 
 async def _probe(list_watch: ListWatch, position: str) -> Proof:
