@@ -803,7 +803,7 @@ def test_keys_for_which_the_function_fails_have_no_replica_until_it_returns(
         assert set(found) >= set(_keys()) - failing[0]
         assert not set(replicas[0].keys()) & failing[0]
         assert not set(replicas[1].keys()) & failing[1]
-        assert "tenant_of fails at" in replicas[0].sharing.last_error
+        assert "tenant_of fails for" in replicas[0].sharing.last_error
         assert caplog.text.count("tenant_of fails for") == 1 + is_everywhere
         for keys in failing:
             keys.clear()
