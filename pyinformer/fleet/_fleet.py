@@ -187,7 +187,11 @@ class Fleet(Startable, Generic[_T]):
         self._loop.claim()
         await self._host.start()
         if self._share_host is not None:
-            await self._share_host.start()
+            try:
+                await self._share_host.start()
+            except BaseException:
+                await run_shielded("the end of the fleet's start", self._host.aclose())
+                raise
 
     def set_names(self, names: Iterable[str]) -> None:
         """Use exactly these clusters from now on.
