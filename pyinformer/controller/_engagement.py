@@ -74,7 +74,7 @@ class Engagement:
         """Start them in a task of the group, with the group if that has not begun.
 
         Raises:
-            LifecycleError: the group has ended, or is bound to another event loop.
+            LifecycleError: the group has ended.
         """
         self._group.run_beside(self._run, self._ended.set)
 
@@ -84,8 +84,6 @@ class Engagement:
         except InformerError as error:
             if self._state != "ending":
                 self._fail(error)
-        finally:
-            self._ended.set()
 
     def _started(self) -> None:
         if self._state == "starting":
