@@ -109,6 +109,7 @@ class Controller(Startable, Generic[V]):
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
         check_integer("workers", workers)
         self._primaries = listed(primary)
+        self._is_own = own_requests(self._primaries)
         self._clusters = Clusters()
         for informer in self._primaries:
             self._clusters.add(informer, "primary")
@@ -221,7 +222,7 @@ class Controller(Startable, Generic[V]):
             mapping,
             predicate=predicate,
             options=self._source_options(self._cluster_of_keys(informer)),
-            concerns=own_requests(self._primaries),
+            concerns=self._is_own,
         )
         self.add_source(source, informer)
         return source
@@ -290,8 +291,7 @@ class Controller(Startable, Generic[V]):
         if not isinstance(priority, int):
             raise InvalidTypeError("priority", f"must be an int, not {type(priority).__name__}")
         wanted = request_among(self._primaries, request)
-        is_own = own_requests(self._primaries)
-        if is_own is not None and not is_own(wanted):
+        if self._is_own is not None and not self._is_own(wanted):
             return
         because = Reason(source=reason or "enqueue", event="enqueued", key=str(wanted))
         self.engine.requests.put(wanted, because, priority=priority, after_seconds=after_seconds)

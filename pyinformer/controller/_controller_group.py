@@ -124,7 +124,7 @@ class ControllerGroup(Startable):
         self.lifecycle.claim_loop()
         self._forget_ended()
         if cluster in self._engaged:
-            reason = f"{cluster!r} is engaged: `await group.disengage({cluster!r})` first"
+            reason = self._engaged[cluster].why_not_again()
             raise InvalidArgumentError("cluster", reason)
         for one in controllers:
             one.engine.refuse_if_begun()

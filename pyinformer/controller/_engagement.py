@@ -59,6 +59,13 @@ class Engagement:
         """Whether it was disengaged, and no reconcile is left that ignores its cancellation."""
         return self._is_over and not self._left
 
+    def why_not_again(self) -> str:
+        """Return why the cluster cannot be engaged now."""
+        if not self._is_over:
+            return f"{self.cluster!r} is engaged: `await group.disengage({self.cluster!r})` first"
+        left = ", ".join(self._left)
+        return f"{self.cluster!r} is still engaged: reconciles ignore their cancellation: {left}"
+
     @property
     def _left(self) -> list[str]:
         return [name for one in self.controllers for name in one.engine.abandoned]
@@ -67,7 +74,7 @@ class Engagement:
         """Start them in a task of the group, with the group if that has not begun.
 
         Raises:
-            LifecycleError: the group has ended, or is bound to another event loop.
+            LifecycleError: the group has ended.
         """
         self._group.run_beside(self._run, self._ended.set)
 
@@ -77,8 +84,6 @@ class Engagement:
         except InformerError as error:
             if self._state != "ending":
                 self._fail(error)
-        finally:
-            self._ended.set()
 
     def _started(self) -> None:
         if self._state == "starting":
@@ -111,6 +116,8 @@ class Engagement:
             with suppress(InformerError):  # logged by the task that runs them
                 await self._lifecycle.aclose()
         finally:
+            if not self._is_over:
+                _log.info("cluster %s is disengaged", self.cluster)
             self._is_over = True
 
     async def wait_ended(self) -> None:

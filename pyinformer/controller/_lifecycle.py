@@ -73,7 +73,7 @@ class Lifecycle:
         self._cluster = cluster
         self._engaged: list[Lifecycle] = []
         self._left: list[Engine[Any]] = []  # of engaged clusters, that have ended but for some work
-        self._at_end: list[Callable[[], None]] = []
+        self._at_end: dict[Callable[[], None], None] = {}
         self._beside: list[Callable[[], Coroutine[None, None, None]]] = []
         self._own_informers: list[SharedInformer[Any]] = []
         self._stop_observing: list[Callable[[], None]] = []  # crashes of informers
@@ -98,9 +98,9 @@ class Lifecycle:
     @property
     def engines(self) -> tuple[Engine[Any], ...]:
         """All controllers, those of engaged clusters included, also if they have left work."""
-        self._left = [one for one in self._left if one.abandoned]
         engaged = chain.from_iterable(one.engines for one in self._engaged)
-        return (*self._engines, *engaged, *self._left)
+        left = (one for one in self._left if one.abandoned)
+        return (*self._engines, *engaged, *left)
 
     @property
     def _grace_seconds(self) -> float:
@@ -134,19 +134,27 @@ class Lifecycle:
 
         Args:
             function: a task may be cancelled before it calls it.
-            at_end: called at the end, in any case.
+            at_end: called when it has ended, and at the end of this lifecycle if it never began.
 
         Raises:
-            LifecycleError: it has ended, or is bound to another event loop.
+            LifecycleError: it has ended.
         """
-        self._loop.claim()
         if self.has_ended:
             raise LifecycleError(f"{self.name}: it has ended; make a new one")
-        self._at_end.append(at_end)
+
+        async def run() -> None:
+            """Run it once."""
+            try:
+                await function()
+            finally:
+                del self._at_end[at_end]
+                at_end()
+
+        self._at_end[at_end] = None
         if self._host.is_running:
-            self._host.start_soon(function)
+            self._host.start_soon(run)
         else:
-            self._beside.append(function)
+            self._beside.append(run)
 
     def claim_loop(self) -> None:
         """Bind it to the running event loop.
@@ -321,7 +329,7 @@ class Lifecycle:
                 await engaged.aclose()
             finally:
                 self._engaged.remove(engaged)
-                self._left += [one for one in engaged.engines if one.abandoned]
+                self._left = [one for one in (*self._left, *engaged.engines) if one.abandoned]
 
     def _measure_blocks(self, engaged: Lifecycle) -> None:
         """Count blocks of the loop in the metrics of a cluster, if there are none of the group."""
@@ -396,8 +404,8 @@ class Lifecycle:
             if self._is_stopping:
                 return
             ready()
-            for function in self._beside:
-                group.start_soon(function)
+            while self._beside:
+                group.start_soon(self._beside.pop(0))
             await self._crashed.wait()
             if self._crash is not None:
                 raise self._crash
@@ -462,8 +470,8 @@ class Lifecycle:
         await _close_all(factory.aclose for factory in self._factories)
         while self._stop_observing:
             self._stop_observing.pop()()
-        while self._at_end:
-            self._at_end.pop()()
+        for at_end in self._at_end:  # of what was engaged, and never began
+            at_end()
 
 
 async def _close_all(closes: Iterable[Callable[[], Awaitable[None]]]) -> None:

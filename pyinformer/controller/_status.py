@@ -191,6 +191,8 @@ class EngagedClusterStatus:
         """Return the state in one line, for people."""
         names = ", ".join(one.name for one in self.controllers)
         text = f"cluster {self.name} ({names}): {self.state} for {self.state_seconds:.0f} s"
+        if self.age_seconds is not None:
+            text += f", proven {self.age_seconds:.0f} s ago"
         return printable(f"{text}: {self.reason}" if self.reason else text)
 
 

@@ -6,6 +6,7 @@ waits for another one.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final
 
 import anyio
@@ -187,7 +188,11 @@ class Fleet(Startable, Generic[_T]):
         self._loop.claim()
         await self._host.start()
         if self._share_host is not None:
-            await self._share_host.start()
+            try:
+                await self._share_host.start()
+            except BaseException:
+                await run_shielded("the end of the fleet's start", self._host.aclose())
+                raise
 
     def set_names(self, names: Iterable[str]) -> None:
         """Use exactly these clusters from now on.
@@ -328,15 +333,18 @@ class Fleet(Startable, Generic[_T]):
         _log.error("the fleet: %s", failure)
 
     def _apply(self, group: TaskGroup) -> None:
-        wanted = dict(self._addresses)
-        if self._shared is not None:
-            owned = {name: self._shared.lease_of(name) for name in wanted}
+        shared = self._shared
+        leases = {} if shared is None else {one: shared.lease_of(one) for one in self._addresses}
+        wanted: dict[str, object] = {
             # Of another life of the same bucket, everything begins again.
-            wanted = {one: (wanted[one], lease) for one, lease in owned.items() if lease}
+            name: (address, leases.get(name))
+            for name, address in self._addresses.items()
+            if shared is None or leases[name] is not None
+        }
         kept = {name: one.address for name, one in self._kept.items()}
         begins, ends = changes(wanted, kept)
         for name in ends:
-            self._kept[name].end_nowait()
+            self._kept[name].end_nowait(self._why(name))
         for name in begins:
             cluster = self._kept[name] = FleetCluster(
                 name,
@@ -344,13 +352,19 @@ class Fleet(Startable, Generic[_T]):
                 pool=self._pool,
                 group=self._group,
                 controllers=self._controllers_of,
-                engages=self._engages,
+                engages=partial(self._engages, leases.get(name)),
             )
             group.start_soon(self._keep, cluster)
 
-    def _engages(self, cluster: FleetCluster[_T]) -> None:
-        if self._shared is not None:
-            _, lease = cast("tuple[object, BucketLease]", cluster.address)
+    def _why(self, name: str) -> str:
+        if name not in self._addresses:
+            return "its name is gone"
+        if self._shared is not None and self._shared.lease_of(name) is None:
+            return "its bucket is given up"
+        return "its address, or the life of its bucket, is another one"
+
+    def _engages(self, lease: BucketLease | None, cluster: FleetCluster[_T]) -> None:
+        if self._shared is not None and lease is not None:
             self._shared.engages(cluster, lease)
 
     async def _keep(self, cluster: FleetCluster[_T]) -> None:

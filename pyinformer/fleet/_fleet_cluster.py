@@ -79,8 +79,10 @@ class FleetCluster(Generic[_T]):
             reset_after_seconds=2 * _RETRY_MAX_SECONDS,
         )
 
-    def end_nowait(self) -> None:
+    def end_nowait(self, why: str) -> None:
         """Have it closed; `keep` returns when that is done."""
+        if not self._scope.cancel_called:
+            _log.info("cluster %s is closed: %s", self.name, why)
         self._scope.cancel()
 
     async def keep(self) -> None:

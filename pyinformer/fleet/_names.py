@@ -18,7 +18,7 @@ from pyinformer.errors import (
     LifecycleError,
     NotCachedError,
 )
-from pyinformer.objects import check_iterable
+from pyinformer.objects import check_iterable, plain_text
 
 if TYPE_CHECKING:
     from pyinformer.cache.informer import SharedInformer
@@ -98,11 +98,12 @@ class FollowedNames:
         known: dict[str, _Known] = {}
         failures: dict[str, str] = {}
         for obj in self.informer.lister.list(allow_unsynced=True):
-            found, failure = self._look(obj, self._known.get(obj.key))
+            key = plain_text(obj.key)
+            found, failure = self._look(obj, self._known.get(key))
             if failure:
-                failures[obj.key] = failure
+                failures[key] = failure
             if found is not None:
-                known[obj.key] = found
+                known[key] = found
         for key, before in self._known.items():
             if key not in known and self._may_exist(key):
                 known[key] = before

@@ -7,7 +7,7 @@ the cluster; every write for it passes the guard of the bucket.
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
@@ -15,7 +15,7 @@ import anyio
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.informer import caught_up, unknown_version
 from pyinformer.controller.sources import Reason, request_for
-from pyinformer.sharding import bucket_of
+from pyinformer.sharding import KeyBuckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -31,7 +31,6 @@ _log = get_logger(__name__)
 _LIST_SECONDS: Final = 10.0  # how long lists may bring nothing, until they are sent again
 _AGAIN_SECONDS: Final = 10.0
 _REMEMBERED: Final = 10_000  # of one controller, requests that came at a bad moment
-_NAMES: Final = 100_000  # whose bucket is known without a hash of it
 _DROPPED: Final = Reason(source="sharing", event="enqueued")
 
 
@@ -94,22 +93,20 @@ class SharedClusters:
         changed: Callable[[], None],
         start_soon: Callable[[Callable[[], Coroutine[None, None, None]]], None],
     ) -> None:
-        self._buckets = buckets
         self._clusters = clusters
         self._changed = changed
         self._start_soon = start_soon
         self._leases: dict[int, BucketLease] = {}
-        number_of = partial(_number_of, buckets.count)
-        self._number_of: Callable[[str], int] = lru_cache(_NAMES)(number_of)
+        self._keys = KeyBuckets(buckets)
 
     @property
     def last_error(self) -> str:
-        """Empty: every cluster has a bucket."""
-        return ""
+        """Why some clusters have no bucket; empty if all have one."""
+        return self._keys.last_error
 
     def lease_of(self, name: str) -> BucketLease | None:
         """Return the bucket of a cluster; None if this process does not have it."""
-        return self._leases.get(self._number_of(name))
+        return self._leases.get(self._keys.of(("", name)))
 
     def engages(self, cluster: FleetCluster[Any], lease: BucketLease) -> None:
         """Put the gate of a bucket before the controllers of a cluster."""
@@ -166,7 +163,7 @@ class SharedClusters:
         return [
             controller
             for cluster in self._clusters()
-            if self._number_of(cluster.name) == number
+            if self._keys.of(("", cluster.name)) == number
             for controller in cluster.controllers
         ]
 
@@ -186,10 +183,6 @@ class SharedClusters:
             await anyio.sleep(_AGAIN_SECONDS)
         gate.is_open = True
         await _replay(gate, controller)
-
-
-def _number_of(buckets: int, name: str) -> int:
-    return bucket_of("", name, buckets=buckets, by="cluster")
 
 
 async def _replay(gate: ClusterGate, controller: Controller[Any]) -> None:

@@ -36,9 +36,11 @@ class FleetClusterStatus:
 
     def line(self) -> str:
         """Return the state in one line, for people."""
-        text = f"cluster {self.name}: {self.state} for {self.state_seconds:.0f} s"
+        text = f"fleet: cluster {self.name}: {self.state} for {self.state_seconds:.0f} s"
         if self.retry_after_seconds is not None:
             text += f", tried again in {self.retry_after_seconds:.0f} s"
+        if self.age_seconds is not None:
+            text += f", proven {self.age_seconds:.0f} s ago"
         return printable(f"{text}: {self.reason}" if self.reason else text)
 
 
@@ -57,6 +59,11 @@ class FleetStatus:
     """What the names wait for: those that cannot be read are not known yet, or kept."""
     failure: str
     """Why it does not follow the names, or takes no share, any more; empty while it does."""
+
+    def __str__(self) -> str:
+        text = f"{len(self.clusters)} of {self.known} clusters are used here"
+        because = self.failure or self.waits_for
+        return printable(f"{text}; {because}" if because else text)
 
 
 def without_address(name: str, why: str) -> FleetClusterStatus:

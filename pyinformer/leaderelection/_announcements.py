@@ -138,7 +138,9 @@ class Announcements:
                 self._identity,
                 self._lease,
             )
-        elif holder != self._identity and not self._is_member:
+        elif holder != self._identity and self._is_member:  # two processes of one share
+            _log.info("%s waits: the Lease %s is held by %s", self._identity, self._lease, holder)
+        elif holder != self._identity:
             _log.info("the Lease %s: the leader is %s", self._lease, holder)
         if self._on_new_leader is None:
             return

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias, final
 
 from pyinformer.cache.informer import FactoryStatus, InformerStatus, NamespaceStatus
 from pyinformer.cache.reflector import ReflectorState
-from pyinformer.controller import ControllerGroupStatus, ControllerStatus
+from pyinformer.controller import ControllerGroupStatus, ControllerStatus, EngagedClusterStatus
 from pyinformer.fleet import FleetClusterStatus, FleetStatus
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.objects import check_seconds
@@ -168,30 +168,19 @@ def notes_of(status: Status) -> Iterator[str]:
             yield f"{informer.informer}: the server breaks the order of resource versions"
     if isinstance(status, ControllerGroupStatus):
         yield from (f"controller {one}" for one in status.waiting)
-        yield from _engaged_notes(status)
+        yield from (one.line() for one in status.engaged if _is_away(one))
     for controller in (*controllers_of(status), *engaged_controllers_of(status)):
         yield from _controller_notes(controller)
 
 
-def _is_away(cluster: FleetClusterStatus) -> bool:
+def _is_away(cluster: FleetClusterStatus | EngagedClusterStatus) -> bool:
+    """Return whether a note is due: it concerns its own keys alone, and no restart helps."""
     is_late = cluster.state_seconds >= _STARTING_SECONDS
     return (
         cluster.state == "failed"
         or (cluster.state in {"opening", "starting"} and is_late)
-        or _is_old(cluster.age_seconds)
+        or (cluster.age_seconds is not None and cluster.age_seconds >= _OLD_SECONDS)
     )
-
-
-def _is_old(age_seconds: float | None) -> bool:
-    return age_seconds is not None and age_seconds >= _OLD_SECONDS
-
-
-def _engaged_notes(status: ControllerGroupStatus) -> Iterator[str]:
-    """A cluster that is away concerns its own keys alone, and no restart brings it back."""
-    for one in status.engaged:
-        is_late = one.state == "starting" and one.state_seconds >= _STARTING_SECONDS
-        if one.state == "failed" or is_late or _is_old(one.age_seconds):
-            yield one.line()
 
 
 def _controller_notes(controller: ControllerStatus) -> Iterator[str]:

@@ -234,6 +234,7 @@ def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
         if isinstance(status, LeaderElectionStatus):
             yield f"leader election: {status}"
         if isinstance(status, FleetStatus):
+            yield f"fleet: {status}"
             yield from (one.line() for one in status.clusters)
         sharing = sharing_of(status)
         if sharing is not None:

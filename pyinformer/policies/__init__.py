@@ -4,8 +4,8 @@ For one's own kinds a rule belongs into the definition, `operator.crd.Rule`. A p
 kinds, for deletions, for users and namespaces, and for warnings. Neither needs a webhook.
 """
 
-from pyinformer.policies._changes import Change, PatchType
 from pyinformer.policies._compile import compile_policies
+from pyinformer.policies._mutations import Mutation, PatchType
 from pyinformer.policies._policy import Action, MutatingPolicy, Operation, Params, Policy
 from pyinformer.policies._rules import Rule, RuleReason
 from pyinformer.policies._yaml import checked_policies as checked_policies
@@ -13,8 +13,8 @@ from pyinformer.policies._yaml import policies_yaml
 
 __all__ = [
     "Action",
-    "Change",
     "MutatingPolicy",
+    "Mutation",
     "Operation",
     "Params",
     "PatchType",

@@ -18,7 +18,7 @@ from pyinformer.objects import (
     check_text,
     check_type,
 )
-from pyinformer.policies._changes import Change
+from pyinformer.policies._mutations import Mutation
 from pyinformer.policies._rules import Rule, check_expression
 
 Operation: TypeAlias = Literal["create", "update", "delete", "connect"]
@@ -191,7 +191,8 @@ class Policy(_AnyPolicy):
     def __post_init__(self) -> None:
         self._check()
         _check_items("rules", self.rules, Rule)
-        _check_all("action", self._actions, get_args(Action))
+        chosen = (self.action,) if isinstance(self.action, str) else self.action
+        _check_all("action", chosen, get_args(Action))
         if {"deny", "warn"} <= set(self._actions):
             raise InvalidArgumentError("action", "must not be both: deny also says why")
 
@@ -217,7 +218,7 @@ class MutatingPolicy(_AnyPolicy):
             "owner.acme.io",
             on=[("v1", "configmaps")],
             operations=["create"],
-            changes=[Change('Object{metadata: Object.metadata{labels: {"by": "policy"}}}')],
+            mutations=[Mutation('Object{metadata: Object.metadata{labels: {"by": "policy"}}}')],
         )
 
     Raises:
@@ -230,14 +231,14 @@ class MutatingPolicy(_AnyPolicy):
     """
 
     _: KW_ONLY
-    changes: Sequence[Change]
+    mutations: Sequence[Mutation]
     """Made one after the other. A change must be one that has no effect the second time."""
     repeats: bool = True
     """Whether they are made again if a later policy or webhook has changed the object."""
 
     def __post_init__(self) -> None:
         self._check()
-        _check_items("changes", self.changes, Change)
+        _check_items("mutations", self.mutations, Mutation)
         check_flag("repeats", self.repeats)
         if not set(self.operations) <= set(_WRITES):
             reason = "must be create and update: nothing else has an object to change"
@@ -249,7 +250,7 @@ class MutatingPolicy(_AnyPolicy):
         spec = {
             **self._spec(),
             "reinvocationPolicy": "IfNeeded" if self.repeats else "Never",
-            "mutations": [one.to_dict() for one in self.changes],
+            "mutations": [one.to_dict() for one in self.mutations],
         }
         return self._object(kind, spec), self._object(f"{kind}Binding", self._binding())
 

@@ -189,7 +189,7 @@ class GroupMember:
         self._leases: dict[int, BucketLease] = {}
         self._draining: set[int] = set()
         self._wake = anyio.Event()
-        self._is_requesting = self._is_aborted = self._has_lost = False
+        self._is_requesting = self._is_aborted = self._has_lost = self._has_warned = False
         self._last_error = ""
         self._without_owner = 0
         self._without_owner_since = 0.0
@@ -497,6 +497,17 @@ class GroupMember:
         """Count the buckets that no living member has."""
         living, table = self._members.living(now), self.shares.table
         self._living = len(living)
+        has_too_many = self._living > self._buckets.count
+        if has_too_many and not self._has_warned:
+            _log.warning(
+                "%s: %d replicas share %d buckets of %s, so some have none: raise `count` of"
+                " Buckets in all of them, or run fewer",
+                self.name,
+                self._living,
+                self._buckets.count,
+                self._table,
+            )
+        self._has_warned = has_too_many
         before = self._without_owner
         self._without_owner = (
             self._buckets.count

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import error_text, place_of, refuse_awaitable
+from pyinformer._runtime.tasks import error_text, refuse_awaitable
 from pyinformer.controller.sources import Request
 from pyinformer.errors import InvalidTypeError
 from pyinformer.sharding._hashing import bucket_of, bucket_of_text
@@ -41,6 +41,7 @@ class KeyBuckets:
         self._count, self._by = buckets.count, buckets.by
         self._known = lru_cache(_REMEMBERED)(self._find)
         self._failing: dict[RequestId, None] = {}
+        self._logged: set[type[Exception]] = set()  # each kind once, until all have a bucket
         self.last_error: str = ""
         """Why a key has no bucket; empty if all have one."""
 
@@ -71,6 +72,7 @@ class KeyBuckets:
         if found and not self._failing:
             _log.warning("%s returns a bucket for all keys again", by_name(self._by))
             self.last_error = ""
+            self._logged.clear()
 
     def _find(self, request_id: RequestId) -> int:
         key, cluster = request_id
@@ -87,15 +89,15 @@ class KeyBuckets:
         self._failing[request_id] = None
         while len(self._failing) > _MOST_FAILING:
             self._failing.pop(next(iter(self._failing)), None)
-        if self.last_error:
+        if type(error) in self._logged:
             return
-        name = by_name(self._by)
-        self.last_error = f"{name} fails {place_of(error)}: {type(error).__name__}"
+        self._logged.add(type(error))
+        name, key, why = by_name(self._by), request_id[0], error_text(error)
+        self.last_error = f"{name} fails for {key}: {why}"
         _log.error(
             "%s fails for %s, and maybe for other keys: they are not reconciled until it returns"
-            " their text, and are tried again every few seconds: %s %s",
+            " their text, and are tried again every few seconds: %s",
             name,
-            request_id[0],
-            error_text(error),
-            place_of(error),
+            key,
+            why,
         )

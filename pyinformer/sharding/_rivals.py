@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _RETRY_SECONDS: Final = 0.5  # after a request that failed
+_NAMED: Final = 4  # rivals in a line
 _STEP_BACK_SECONDS: Final = (0.5, 3.0)  # spread: of two that stepped back, one is first
 
 
@@ -237,6 +238,3 @@ def rivals_of_member(
         kind_of=kind_of,
         options=options,
     )
-
-
-_NAMED: Final = 4

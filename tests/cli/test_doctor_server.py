@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import socket
 import ssl
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 import pytest
 import trustme
@@ -46,6 +47,7 @@ from tests.cache.reflector.samples import bookmark
 from tests.cache.reflector.scripted import ScriptedBody, ScriptedConnection
 from tests.cli.command_line import here
 from tests.virtual_time import elapse
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -815,6 +817,30 @@ def test_no_certificate_makes_the_doctor_fail(encoded: bytes) -> None:
 )
 def test_sizes_have_the_unit_that_people_use(count: int, text: str) -> None:
     assert size(count) == text
+
+
+async def test_what_was_measured_in_time_does_not_change_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resumed = threading.Event()
+
+    def slow(*_: object, **__: object) -> NoReturn:
+        resumed.wait()
+        raise OSError(errno.ECONNRESET, "reset")
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    config = ClusterConfig(server="https://127.0.0.1:9")
+    network = await measure_network(config, ssl.create_default_context(), timeout_seconds=0.05)
+    before = replace(network)
+    resumed.set()
+    await until(lambda: not _threads_of_the_doctor())
+    assert network == before
+    assert network.is_timeout
+    assert network.step == "lookup"
+
+
+def _threads_of_the_doctor() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if "doctor" in one.name]
 
 
 async def test_a_server_that_hangs_is_told_from_a_wrong_certificate() -> None:

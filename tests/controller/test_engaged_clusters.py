@@ -27,7 +27,6 @@ from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from pyinformer.controller import EngagedClusterStatus, EngagedState
-    from pyinformer.testing import APIServer
 
 pytestmark = pytest.mark.virtual_time
 
@@ -316,7 +315,7 @@ async def test_what_has_left_a_reconcile_behind_is_not_engaged_again() -> None:
         assert one(group, "east").state == "ending"
         assert "ignoring cancellation: worker" in one(group, "east").reason
         assert len(group.status().abandoned) == 1
-        with pytest.raises(InvalidArgumentError, match="'east' is engaged"):
+        with pytest.raises(InvalidArgumentError, match="'east' is still engaged: "):
             group.engage(controller("sync", Calls()), "east")
         ends.set()
         await elapse(1.0)
@@ -359,34 +358,23 @@ async def test_an_informer_of_the_hub_has_to_run_and_outlives_the_clusters_that_
         await maps.aclose()
 
 
-async def test_a_reconcile_that_drains_at_the_end_reads_the_factories_of_the_group(
-    apiserver: APIServer,
-) -> None:
-    found, source = list[object](), Said()
+async def test_a_reconcile_that_drains_at_the_end_has_the_factories_of_the_group() -> None:
+    found, source = list[bool](), Said()
 
     async def reconcile(request: Request, obj: object) -> None:
-        await asyncio.sleep(0)
-        started.set()
-        await goes_on.wait()
-        found.append(maps.lister.get("default/none"))
+        await elapse(3.0)
+        found.append(maps.is_running)
 
-    started, goes_on = asyncio.Event(), asyncio.Event()
-    async with pyinformer.connect(server=apiserver.url, name="hub") as cluster:
+    async with pyinformer.connect(server="http://127.0.0.1:9", name="hub") as cluster:
         factory = SharedInformerFactory(cluster)
         maps = factory.informer("v1", "configmaps")
-        group = ControllerGroup(factories=[factory])
-        await group.start()
-        await maps.wait_for_cache_sync(timeout_seconds=100)
-        group.engage(controller("far", reconcile, source), "far")
-        while source.enqueue is None:
-            await elapse(0.01)
-        source.say("default/a")
-        await started.wait()
-        closing = asyncio.create_task(group.aclose())
-        await elapse(0.1)
-        goes_on.set()
-        await closing
-    assert found == [None]
+        async with ControllerGroup(factories=[factory]) as group:
+            group.engage(controller("far", reconcile, source), "far")
+            await elapse(1.0)
+            source.say("default/a")
+            await elapse(1.0)
+        assert found == [True]
+        assert maps.is_closed
 
 
 async def test_what_cannot_be_engaged_is_refused() -> None:

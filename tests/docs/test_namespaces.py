@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import os
+import signal
 import sys
 from functools import partial
 from types import ModuleType
@@ -101,6 +105,32 @@ async def test_a_fleet_serves_the_clusters_of_its_names(
         "good: working",
         "away: starting",
     ]
+
+
+async def test_the_whole_program_ends_at_a_signal(
+    apiserver: APIServer, shown: dict[str, Any]
+) -> None:
+    called = asyncio.Event()
+
+    async def sync(cluster: Cluster, request: Request, pod: object) -> None:
+        assert cluster.name == "tenants/east"
+        called.set()
+
+    _fill(apiserver)
+    shown["sync"] = sync
+    server = base64.b64encode(apiserver.url.encode()).decode()
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "east", "namespace": "tenants"},
+        "data": {"server": server},
+    }
+    apiserver.create(secret)
+    async with cluster_of(apiserver) as cluster:
+        running = asyncio.create_task(shown["program"](cluster))
+        await called.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
 
 
 def test_the_address_of_a_paused_tenant_is_none(shown: dict[str, Any]) -> None:

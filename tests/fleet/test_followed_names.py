@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ from pyinformer import (
     SharedInformer,
     SharedInformerFactory,
 )
+from pyinformer.operator import Health
 from pyinformer.testing import APIServer, Fault
+from tests.operator.test_status_pages import fetched
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -100,6 +103,13 @@ async def test_tenants_come_go_and_move() -> None:
             hub.create(tenant("t1", second.url))
             await until(lambda: ("tenants/t1:default/a", "second") in gateway.seen)
             assert working(fleet) == ["tenants/t0", "tenants/t1"]
+            async with Health(fleet).server() as health:
+                _, page = await fetched(health.url, "/status")
+                _, text = await fetched(health.url, "/status?format=text")
+            shown = json.loads(page)["fleet"]
+            assert [one["name"] for one in shown] == ["tenants/t0", "tenants/t1"]
+            assert "fleet: 2 of 2 clusters are used here" in text
+            assert "fleet: cluster tenants/t0: working for " in text
 
             # Its server has another address: it is followed there, without a caller.
             hub.update(tenant("t0", second.url))

@@ -313,10 +313,10 @@ def test_a_tenant_that_is_away_is_a_note_and_makes_no_replica_unready(
         verdict = health.ready()
         assert verdict.is_ok
         assert health.live().is_ok
-        notes = [note for note in verdict.notes if note.startswith("cluster t3")]
+        notes = [note for note in verdict.notes if "cluster t3" in note]
         assert notes
         assert all("the line is down" in note for note in notes)
-        assert not [note for note in verdict.notes if note.startswith("cluster t1")]
+        assert not [note for note in verdict.notes if "cluster t1" in note]
         await one.aclose()
 
     worlds[""].run(scenario)

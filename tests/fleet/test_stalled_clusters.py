@@ -6,7 +6,6 @@ The servers are processes of their own: one that is stopped accepts connections 
 from __future__ import annotations
 
 import base64
-import importlib.util
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,13 @@ from fastapi.testclient import TestClient
 import pyinformer
 from pyinformer import Controller, ControllerGroup, KubeObject, Request, SharedInformerFactory
 from pyinformer.testing import APIServer
-from tests.docs import pages
+from tests.docs.test_threads import example
 from tests.fleet.serving import Serving
 from tests.waiting import now, pause, poll, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import ModuleType
 
     from pyinformer import Cluster
 
@@ -130,16 +128,6 @@ async def test_a_cluster_that_stalls_with_its_writes_under_way_delays_no_other(
             await pause(0.05)
 
 
-def _example() -> ModuleType:
-    path = pages.ROOT / "docs/examples/tenant_gateway.py"
-    spec = importlib.util.spec_from_file_location("tenant_gateway", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _tenant(name: str, kubeconfig: bytes) -> dict[str, Any]:
     labels = {"example.com/tenant": "true"}
     return {
@@ -161,7 +149,7 @@ def test_the_gateway_answers_for_tenants_that_pause_resume_and_move(
             management.create(_tenant(f"t{number}", server.kubeconfig.read_bytes()))
         pausing.pause()
         moving.end()
-        with TestClient(_example().app) as client:
+        with TestClient(example("tenant_gateway").app) as client:
 
             def get(tenant: str) -> Any:
                 return client.get(f"/tenants/{tenant}/configmaps")

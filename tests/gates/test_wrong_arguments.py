@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer import cache, client, operator, telemetry, workqueue
+from pyinformer import cache, client, operator, policies, telemetry, workqueue
 from pyinformer import controller as controllers
 from pyinformer.blocking import BlockingCluster, timeout
 from pyinformer.client import ClusterConfig
@@ -69,6 +69,7 @@ _BODY: Final[dict[str, Any]] = {
 _OWNER: Final = {**_BODY, "metadata": {"name": "o", "namespace": "default", "uid": "u"}}
 _PLACE: Final = {"api_version": "v1", "plural": "configmaps"}
 _POD: Final = {**_BODY, "kind": "Pod"}
+_PODS: Final = [("v1", "pods")]
 _CONDITION: Final = {"type": "Ready", "status": "True", "observedGeneration": 3}
 
 
@@ -227,6 +228,11 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "Controller.reconcile_once": {"request": "default/a"},
     "Controller.watches": {"mapping": lambda _obj: None},
     "compile_policies": {"policies": []},
+    "policies_yaml": {"policies": []},
+    "Policy()": {"on": _PODS, "rules": [policies.Rule("true")]},
+    "MutatingPolicy()": {"on": _PODS, "mutations": [policies.Mutation("Object{}")]},
+    "Mutation()": {"expression": "Object{}"},
+    "policies:Rule()": {"expression": "true"},
     "DecodedLister.by_index": {"name": "by"},
     "EventRecorder()": {"controller": "a"},
     "HealthServer()": {"checks": {}},
@@ -401,7 +407,7 @@ def _reason(label: str) -> str | None:
 
 
 def _exports() -> dict[str, Any]:
-    """Return the public functions and classes, by names; those of blocking twins have a prefix."""
+    """Return the public functions and classes, by names; and their folder if the name is taken."""
     found: dict[str, Any] = {}
     for namespace in PUBLIC:
         if namespace.startswith(_OPTIONAL):
@@ -411,7 +417,8 @@ def _exports() -> dict[str, Any]:
             value = getattr(module, name)
             if any(one is value for one in found.values()) or not _takes_arguments(value):
                 continue
-            found[f"blocking:{name}" if name in found else name] = value
+            qualified = f"{namespace.removeprefix('pyinformer.')}:{name}"
+            found[qualified if name in found else name] = value
     return found
 
 

@@ -16,13 +16,13 @@ from pyinformer.client.transport import ClusterConfig, StaticCredentials
 from pyinformer.errors import ForbiddenError
 from pyinformer.leaderelection import admission_policy_yaml
 from pyinformer.sharding import sharing_policy_yaml
+from pyinformer.testing import KubeAPIServer
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyinformer.objects import JSONObject
-    from pyinformer.testing import KubeAPIServer
 
 NAMESPACE = "fenced"
 ACCOUNT = "db-operator"
@@ -42,7 +42,21 @@ LEASE: JSONObject = {
 @pytest.fixture(scope="module")
 def prepared(kube_apiserver_session: KubeAPIServer) -> KubeAPIServer:
     """A server with the account, its rights, and two pods."""
-    api = kube_apiserver_session
+    return _prepare(kube_apiserver_session)
+
+
+@pytest.fixture
+def fresh(kube_apiserver_build: bool) -> Iterator[KubeAPIServer]:
+    """The same on a server of its own.
+
+    The end of the last policy with parameters of a kind stops the informer of that kind in the
+    server. Once, after that, it did not see the parameters of a new one change.
+    """
+    with KubeAPIServer(build=kube_apiserver_build) as api:
+        yield _prepare(api)
+
+
+def _prepare(api: KubeAPIServer) -> KubeAPIServer:
     api.ensure_namespace(NAMESPACE)
     metadata = {"namespace": NAMESPACE, "name": ACCOUNT}
     api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
@@ -172,8 +186,9 @@ def test_only_the_pod_that_holds_the_lease_writes(api: KubeAPIServer) -> None:
 
 @pytest.mark.real
 @pytest.mark.timeout(300)
-async def test_only_pods_that_own_a_bucket_write(api: KubeAPIServer) -> None:
+async def test_only_pods_that_own_a_bucket_write(fresh: KubeAPIServer) -> None:
     """The table is that of two replicas; one leaves."""
+    api = fresh
     lease = f"{NAMESPACE}/db-operator"
     text = sharing_policy_yaml(lease=lease, service_account=f"{NAMESPACE}/{ACCOUNT}")
     config = ClusterConfig(

@@ -291,7 +291,9 @@ def test_each_timer_is_called_by_one_process(world: World) -> None:
     world.run(scenario)
 
 
-def test_the_second_process_of_a_shard_waits(world: World) -> None:
+def test_the_second_process_of_a_shard_waits(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> None:
         first, second = (_Process(world, 0, 2, identity=name) for name in ("a", "b"))
         await _start(first)
@@ -305,7 +307,9 @@ def test_the_second_process_of_a_shard_waits(world: World) -> None:
         assert set(second.keys()) == set(first.keys())
         await second.run.aclose()
 
+    caplog.set_level("INFO", "pyinformer.leaderelection")
     world.run(scenario)
+    assert "waits: the Lease default/db-operator.0-of-2 is held by" in caplog.text
 
 
 def test_what_is_deleted_between_two_processes_of_a_shard_is_reconciled(world: World) -> None:

@@ -179,6 +179,25 @@ def test_each_key_has_one_replica(world: World) -> None:
     world.run(scenario)
 
 
+def test_more_replicas_than_buckets_are_named(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        replicas = [_Replica(world, name, count=2, workers=40) for name in ("one", "two", "three")]
+        for one in replicas:
+            await one.run.start()
+        await until(lambda: all(one.sharing.members == 3 for one in replicas))
+        await pause(30)
+        assert sorted(one.sharing.open for one in replicas) == [0, 1, 1]
+        assert sum((one.keys() for one in replicas), Counter()).keys() == _keys().keys()
+        for one in replicas:
+            await one.run.aclose()
+
+    world.run(scenario)
+    found = [line for line in caplog.messages if "3 replicas share 2 buckets of" in line]
+    assert len(found) == 3
+
+
 def test_when_a_replica_leaves_the_others_have_its_keys_within_seconds(world: World) -> None:
     async def scenario() -> None:
         one, two, three = (_Replica(world, name) for name in ("one", "two", "three"))
@@ -803,7 +822,7 @@ def test_keys_for_which_the_function_fails_have_no_replica_until_it_returns(
         assert set(found) >= set(_keys()) - failing[0]
         assert not set(replicas[0].keys()) & failing[0]
         assert not set(replicas[1].keys()) & failing[1]
-        assert "tenant_of fails at" in replicas[0].sharing.last_error
+        assert "tenant_of fails for" in replicas[0].sharing.last_error
         assert caplog.text.count("tenant_of fails for") == 1 + is_everywhere
         for keys in failing:
             keys.clear()

@@ -9,10 +9,10 @@ import yaml
 
 import pyinformer
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
-from pyinformer.policies import Change, MutatingPolicy, Params, Policy, Rule, policies_yaml
+from pyinformer.policies import MutatingPolicy, Mutation, Params, Policy, Rule, policies_yaml
 
 _RULE = Rule("object.metadata.name != 'a'", "not a")
-_CHANGE = Change('Object{metadata: Object.metadata{labels: {"a": "b"}}}')
+_CHANGE = Mutation('Object{metadata: Object.metadata{labels: {"a": "b"}}}')
 
 
 def test_a_policy_has_a_binding_that_puts_it_into_force() -> None:
@@ -89,7 +89,7 @@ def test_policies_are_documents_for_kubectl() -> None:
     changing = MutatingPolicy(
         "owner.acme.io",
         on=[("v1", "configmaps")],
-        changes=[_CHANGE, Change("[JSONPatch{}]", patch_type="json")],
+        mutations=[_CHANGE, Mutation("[JSONPatch{}]", patch_type="json")],
         repeats=False,
     )
     refusing = Policy("owner.acme.io", on=[("v1", "configmaps")], rules=[_RULE])
@@ -129,6 +129,7 @@ _GOOD: dict[str, Any] = {"on": [("v1", "pods")], "rules": [_RULE]}
         ({"ignores_failures": "no"}, "ignores_failures"),
         ({"action": "refuse"}, "action: must be one of .*, got 'refuse'"),
         ({"action": ["deny", "warn"]}, "action: must not be both: deny also says why"),
+        ({"action": 5}, "action: must be deny or warn or audit, got int"),
         ({"action": []}, "action: must not be empty"),
     ],
 )
@@ -145,12 +146,12 @@ def test_a_wrong_policy_is_refused(wrong: dict[str, Any], words: str) -> None:
         (lambda: Rule("a", "two\nlines"), "message: must be one line"),
         (lambda: Rule("a", message_expression=" "), "message_expression: must be an expression"),
         (lambda: Rule("a", reason="Gone"), "reason: must be one of"),  # type: ignore[arg-type]
-        (lambda: Change(""), "expression: must be an expression"),
-        (lambda: Change("a", patch_type="merge"), "patch_type: must be one of"),  # type: ignore[arg-type]
+        (lambda: Mutation(""), "expression: must be an expression"),
+        (lambda: Mutation("a", patch_type="merge"), "patch_type: must be one of"),  # type: ignore[arg-type]
         (lambda: Params(api_version="v1", kind="ConfigMap", name=""), "name: must not be empty"),
         (
             lambda: MutatingPolicy(
-                "a", on=[("v1", "pods")], operations=["delete"], changes=[_CHANGE]
+                "a", on=[("v1", "pods")], operations=["delete"], mutations=[_CHANGE]
             ),
             "operations: must be create and update",
         ),

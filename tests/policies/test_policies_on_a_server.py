@@ -9,8 +9,8 @@ import pytest
 import pyinformer
 from pyinformer.errors import APIStatusError
 from pyinformer.policies import (
-    Change,
     MutatingPolicy,
+    Mutation,
     Params,
     Policy,
     Rule,
@@ -105,9 +105,7 @@ async def test_a_policy_refuses_in_its_namespaces_with_its_words(cluster: Cluste
     try:
 
         async def refuses() -> bool:
-            return "n must not exceed 5, is 9" in await _refusal(
-                cluster, _map("policed", "x", n="9")
-            )
+            return "at most 5, not 9" in await _refusal(cluster, _map("policed", "x", n="9"))
 
         await _in_time(refuses)
         assert (await _refusal(cluster, _map("policed", "x", n="9"))).startswith("403 ")
@@ -177,9 +175,11 @@ async def test_a_policy_changes_what_is_created(cluster: Cluster) -> None:
         "owner.acme.io",
         on=_MAPS,
         operations=["create"],
-        changes=[
-            Change('Object{metadata: Object.metadata{labels: {"by": request.userInfo.username}}}'),
-            Change(
+        mutations=[
+            Mutation(
+                'Object{metadata: Object.metadata{labels: {"by": request.userInfo.username}}}'
+            ),
+            Mutation(
                 '[JSONPatch{op: "add", path: "/metadata/labels/seen", value: "yes"}]',
                 patch_type="json",
             ),

@@ -37,6 +37,7 @@ _FAULTS_END_AT = 40.0
 _END_AT = 120.0
 _LET_GO = {"", "the bucket is given up"}
 _MOST_PROCESSES = 5
+_TERM_SECONDS = 30.0  # the longest term, and the longest lag of a watch
 _LATE_SECONDS = 25.0  # how long after its sender gave up a request may still arrive
 
 
@@ -453,6 +454,7 @@ class Model(Schedule):
         self.requests = 0
         self.outcome = Outcome()
         self.server = Server(self)
+        self._erased_at: dict[str, float] = {}
         self._named = self.rng.randint(1, 4)
         self.processes = [Process(self, number) for number in range(self._named)]
 
@@ -583,10 +585,25 @@ class Model(Schedule):
         process.watched_until = late
 
     def _delete(self, process: Process) -> None:
-        self.server.delete(process.name)
+        if self._may_erase("lease"):
+            self.server.delete(process.name)
 
     def _unlabel(self, process: Process) -> None:
-        self.server.unlabel(process.name)
+        if self._may_erase("lease"):
+            self.server.unlabel(process.name)
 
     def _delete_table(self, _process: Process) -> None:
-        self.server.delete(GROUP)
+        if self._may_erase("table"):
+            self.server.delete(GROUP)
+
+    def _may_erase(self, what: str) -> bool:
+        """Return whether a trace of a life may be deleted: the other one must be there.
+
+        A member is named by its Lease and by the table. If both are deleted within the time of a
+        term, a newcomer cannot know that it works: the documentation names this limit.
+        """
+        other = "table" if what == "lease" else "lease"
+        if self.now < self._erased_at.get(other, -math.inf) + _TERM_SECONDS:
+            return False
+        self._erased_at[what] = self.now
+        return True

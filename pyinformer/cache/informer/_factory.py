@@ -502,7 +502,10 @@ def informer_in_range(
     Raises:
         InformerError: as `factory.informer` does.
     """
-    scope, settings = requested((api_version, plural), options, model=model)
-    if settings.audit_period_seconds == 0.0:
-        settings = replace(settings, audit_period_seconds=factory._audit_period)  # noqa: SLF001
+    scope, settings = requested(
+        (api_version, plural),
+        options,
+        model=model,
+        audit_period_seconds=factory._audit_period,  # noqa: SLF001
+    )
     return factory._informer(replace(scope, uid_range=uid_range), settings, call_site())  # noqa: SLF001

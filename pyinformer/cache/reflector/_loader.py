@@ -344,7 +344,7 @@ class Loader(Generic[V]):
             Safe; the sink has received all of it or nothing.
         """
         cached = len(keys_of(self._sink))
-        facts = {"resource": str(self._codec.resource), "gone": cached}
+        facts = {"resource": self._list_watch.shown, "gone": cached}
         if cached >= MANY and is_mass_delete(cached, cached, self.options.mass_delete):
             self._guard.counts.add("mass_deletes", "confirmed")  # by discovery, twice
             _log.error(
@@ -450,7 +450,7 @@ class Loader(Generic[V]):
 
     def _facts(self, snapshot: Snapshot[V], **more: object) -> dict[str, object]:
         return {
-            "resource": str(self._codec.resource),
+            "resource": self._list_watch.shown,
             "list_at": snapshot.resource_version,
             "position": self._guard.position,
             **more,

@@ -173,7 +173,7 @@ class Reflector(Generic[V]):
     ) -> None:
         if view is not None:
             check_view_or_model(view)
-        resource = list_watch.resource
+        resource, shown = list_watch.resource, list_watch.shown
         self.list_watch: ListWatch = list_watch
         """The resource and the scope that it follows."""
         self.journal: DiagnosticJournal = journal or DiagnosticJournal()
@@ -183,10 +183,10 @@ class Reflector(Generic[V]):
         options = options() if callable(options) else options or ReflectorOptions()
         self._options = options
         self._now: Callable[[], float] = float  # the loop's, once it runs
-        self._guard = guard = Guard(resource=str(resource))
+        self._guard = guard = Guard(resource=shown)
         if options.order != "auto":
             guard.use_order(options.order)
-        self._quarantine: Quarantine[V] = Quarantine(str(resource), sink, guard)
+        self._quarantine: Quarantine[V] = Quarantine(shown, sink, guard)
         self._codec: ObjectCodec[V] = ObjectCodec(
             resource,
             view=view,
@@ -200,7 +200,7 @@ class Reflector(Generic[V]):
         )
         server = server or FollowedServer()
         may_relax = options.order == "auto" and not is_built_in(resource.group)
-        audits = AuditRequests(resource, guard, self.journal, on_suspicion)
+        audits = AuditRequests(shown, guard, self.journal, on_suspicion)
         self._machine = machine = ReflectorMachine(
             rng=options.rng,
             watch_list=server.watch_list_memory.of(resource),
@@ -211,10 +211,10 @@ class Reflector(Generic[V]):
         machine.configure(
             use_watch_list=options.use_watch_list, max_retry_seconds=options.max_retry_seconds
         )
-        self._availability = Availability(str(resource), absent)
+        self._availability = Availability(shown, absent)
         self._request_budget = server.request_budget
         self._reporter = StateReporter(
-            resource,
+            shown,
             machine,
             guard,
             self._availability,
@@ -727,7 +727,7 @@ class Reflector(Generic[V]):
         cause = "history" if broke else self._machine.load_cause or "request"
         self._counts.add("loads", mode.name.lower(), cause)
         if broke and not self._lineage.has_notified(self, self._generation):
-            self._lineage.report_break(f"{self.list_watch.resource}: {broke}", by=self)
+            self._lineage.report_break(f"{self.list_watch.shown}: {broke}", by=self)
 
     async def _prove(self) -> steps.Input:
         machine = self._machine
@@ -823,4 +823,4 @@ class Reflector(Generic[V]):
         return internal
 
     def _facts(self, error: Exception) -> dict[str, str]:
-        return facts_of(error, self.list_watch.resource, self._guard.position)
+        return facts_of(error, self.list_watch.shown, self._guard.position)

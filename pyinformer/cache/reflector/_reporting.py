@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyinformer.cache.reflector.machine import ReflectorMachine
     from pyinformer.cache.reflector.machine.steps import LoadMode
     from pyinformer.errors import InvalidObjectError
-    from pyinformer.objects import DiagnosticJournal, GroupVersionResource
+    from pyinformer.objects import DiagnosticJournal
 
 _log = get_logger(__name__)
 
@@ -119,7 +119,7 @@ class StateReporter:
 
     def __init__(
         self,
-        resource: GroupVersionResource,
+        resource: str,
         machine: ReflectorMachine,
         guard: Guard,
         availability: Availability,
@@ -195,7 +195,7 @@ class AuditRequests:
 
     def __init__(
         self,
-        resource: GroupVersionResource,
+        resource: str,
         guard: Guard,
         journal: DiagnosticJournal,
         on_suspicion: Callable[[str], None] | None,
@@ -245,7 +245,7 @@ class AuditRequests:
             )
 
 
-def facts_of(error: Exception, resource: GroupVersionResource, position: str) -> dict[str, str]:
+def facts_of(error: Exception, resource: str, position: str) -> dict[str, str]:
     """Return the fields of a log line about an error."""
     text = str(error) if isinstance(error, InformerError) else error_text(error)
-    return {"resource": str(resource), "position": position, "error": text}
+    return {"resource": resource, "position": position, "error": text}

@@ -55,5 +55,5 @@ class ShardParameter:
         _log.warning(
             "%s: the server refuses the parameter shardSelector, so it sends all objects, and those"
             " of other shards are left out here",
-            self._list_watch.resource,
+            self._list_watch.shown,
         )

@@ -14,7 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal, TypeAlias, final
 from urllib.parse import urlsplit
@@ -79,6 +79,14 @@ class NetworkFacts:
     """By how much this host's clock is ahead of the server's; 0 within the precision of the
     server's Date header, a second; None if it sent none."""
 
+    def of_a_timeout(self, timeout_seconds: float) -> NetworkFacts:
+        """Return a copy, which says that the step did not end in time if it has no error yet."""
+        late = replace(self, seconds=dict(self.seconds))
+        if not late.error:
+            late.error = f"no answer after {timeout_seconds:g} s"
+            late.is_timeout = True
+        return late
+
 
 async def measure_network(
     config: ClusterConfig,
@@ -107,10 +115,10 @@ async def measure_network(
     probe = _Probe(facts, config, context, timeout_seconds, wall_clock)
     with anyio.move_on_after(timeout_seconds) as limit:
         await run_in_daemon("pyinformer doctor", probe.run)
-    if limit.cancelled_caught and not facts.error:
-        facts.error = f"no answer after {timeout_seconds:g} s"
-        facts.is_timeout = True
-    return facts
+    if not limit.cancelled_caught:
+        return facts
+    # The thread continues with its own facts; those of the caller do not change any more.
+    return facts.of_a_timeout(timeout_seconds)
 
 
 @final

@@ -282,7 +282,7 @@ class Cluster(Closable):
         Raises:
             InvalidTypeError: the resource is not a GroupVersionResource, or the namespace not text.
         """
-        return ListWatch(
+        found = ListWatch(
             self.connection,
             resource,
             namespace=namespace,
@@ -291,6 +291,8 @@ class Cluster(Closable):
             uid_range=uid_range,
             metadata_only=metadata_only,
         )
+        found.shown = f"{self.name}: {resource}" if self.name else found.shown
+        return found
 
     async def get(
         self, api_version: str, plural: str, key: str, *, subresource: str = ""

@@ -78,6 +78,8 @@ class ListWatch:
             check_type("uid_range", uid_range, UidRange)
         self.metadata_only: bool = metadata_only
         """Whether every list and watch requests only metadata."""
+        self.shown: str = str(resource)
+        """The resource in log lines; after the name of its cluster, where that has one."""
         self.connection = connection
         self.resource = resource
         self.namespace: str | None = namespace or None

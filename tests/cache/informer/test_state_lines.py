@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+import pyinformer
 from pyinformer import Cluster, SharedInformer, SharedInformerFactory
 from pyinformer.errors import ForbiddenError, ServerError
 from pyinformer.operator import Health
@@ -234,6 +235,26 @@ async def test_an_outage_is_one_line_at_its_start_and_one_at_its_end(
     assert start.startswith("INFO pods.v1: waiting, was watching: ")
     assert end == "INFO pods.v1: watching, was waiting"
     assert all_lines <= 4  # with that it cannot be followed, and is again
+
+
+async def test_lines_of_a_named_cluster_name_it(
+    apiserver: APIServer, lines: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        pyinformer.connect(server=apiserver.url, name="east") as cluster,
+        SharedInformerFactory(cluster, options=HURRIED) as factory,
+    ):
+        informer = factory.informer("v1", "pods")
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=100)
+        apiserver.stop_accepting()
+        apiserver.drop_connections()
+        await until(lambda: informer.status().reflector.attempts >= 6)
+        apiserver.accept_again()
+        await until(lambda: "is followed again" in lines.text)
+    reflectors = said(lines, "pyinformer.cache.reflector")
+    assert reflectors
+    assert all(" east: pods.v1 " in line for line in reflectors)
 
 
 async def test_a_server_that_refuses_every_watch_is_logged_once(

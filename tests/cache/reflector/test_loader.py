@@ -67,7 +67,7 @@ def loader_without_a_server() -> Loader[None]:
         DictSink(),
         ReflectorOptions(),
         journal=journal,
-        audits=AuditRequests(PODS, guard, journal, None),
+        audits=AuditRequests(str(PODS), guard, journal, None),
     )
 
 

@@ -103,6 +103,34 @@ async def test_a_server_that_is_late_is_lagging_and_no_other_history(
     assert len(server.requests) == 1 + late
 
 
+async def test_another_history_that_passes_the_position_meanwhile_is_not_a_lagging_server(
+    server: APIServer,
+) -> None:
+    """It had not reached the position when asked first, and lacks what the cache holds."""
+    at = server.resource_version
+    behind = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}'
+    server.faults.add(Fault(verb="list", body=behind))
+
+    proof = await proof_of(server, at, HistorySample("default/x", "u", at, at, existed=True))
+
+    assert proof.verdict is HistoryVerdict.BROKEN
+    assert "pods default/x was at" in proof.reason
+
+
+async def test_what_a_lagging_server_has_as_it_was_seen_shows_no_other_history(
+    server: APIServer,
+) -> None:
+    at = server.resource_version
+    (pod,) = server.list("v1", "pods")
+    uid, version = pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]
+    behind = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}'
+    server.faults.add(Fault(verb="list", body=behind))
+
+    proof = await proof_of(server, at, HistorySample("default/a", uid, version, at, existed=True))
+
+    assert proof.verdict is HistoryVerdict.LAGGING
+
+
 async def test_a_server_that_cannot_be_reached_is_an_error_and_no_verdict(
     server: APIServer,
 ) -> None:

@@ -27,7 +27,7 @@ class Reported:
         self.availability = Availability(str(PODS))
         self.calls = 0
         self.reporter = StateReporter(
-            PODS,
+            str(PODS),
             self.machine,
             self.guard,
             self.availability,
@@ -115,7 +115,7 @@ def test_an_audit_is_requested_once_in_ten_minutes_for_unidentified_objects(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     reasons: list[str] = []
-    audits = AuditRequests(PODS, Guard(), DiagnosticJournal(), reasons.append)
+    audits = AuditRequests(str(PODS), Guard(), DiagnosticJournal(), reasons.append)
     error = InvalidObjectError("pods.v1", "metadata.name is missing")
     for now in (0.0, 1.0, 599.0, 600.0):
         audits.event_skipped(error, now)

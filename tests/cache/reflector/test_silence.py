@@ -265,7 +265,12 @@ class EndlessLine:
 @pytest.mark.virtual_time
 async def test_a_line_without_an_end_delays_a_silence_by_a_minute_at_most() -> None:
     list_watch = SimpleNamespace(
-        resource=PODS, metadata_only=False, is_selective=False, uid_range=None, connection=None
+        shown="pods.v1",
+        resource=PODS,
+        metadata_only=False,
+        is_selective=False,
+        uid_range=None,
+        connection=None,
     )
     reflector: Reflector[None] = Reflector(
         cast("ListWatch", list_watch), DictSink(), options=options(silence_seconds=75.0)

@@ -228,7 +228,18 @@ async def prove(members: Iterable[HistoryMember]) -> Proof:
             reason = f"the server does not answer lists: {error}"
             proof = Proof(HistoryVerdict.UNDECIDED, reason, is_unanswered=True)
         break
-    return await _check_samples(known) if proof.verdict is HistoryVerdict.INTACT else proof
+    if proof.verdict is HistoryVerdict.INTACT:
+        return await _check_samples(known)
+    return await _late(proof, known) if proof.verdict is HistoryVerdict.LAGGING else proof
+
+
+async def _late(proof: Proof, members: Sequence[HistoryMember]) -> Proof:
+    """Distinguish a server that lagged from another history that has passed the position since."""
+    try:
+        sampled = await _check_samples(members)
+    except APIStatusError as error:  # one that lags may refuse: what it lacks is not shown
+        return Proof(proof.verdict, f"{proof.reason}, and samples are refused: {error}")
+    return sampled if sampled.verdict is HistoryVerdict.BROKEN else proof
 
 
 async def _probe(list_watch: ListWatch, position: str) -> Proof:

@@ -16,10 +16,10 @@ PatchType: TypeAlias = Literal["apply", "json"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Change:
+class Mutation:
     """A change in CEL, of an object that is created or updated.
 
-        Change('Object{metadata: Object.metadata{labels: {"by": request.userInfo.username}}}')
+        Mutation('Object{metadata: Object.metadata{labels: {"by": request.userInfo.username}}}')
 
     Args:
         expression: the fields to apply, an `Object{...}`; or, as `json`, a list of
