@@ -11,12 +11,13 @@ from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Protocol, TypeVar, final, overload
+from typing import Any, Protocol, TypeVar, Unpack, final, overload
 
 import typing_extensions
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import check_callable, check_not_imported, check_plain, checked_by
+from pyinformer.admission import Hook, HookKind, HookOptions, HookSet, Review, Webhooks
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.cache.store import IndexFunction, Lister
@@ -38,6 +39,7 @@ from pyinformer.objects import (
     KubeObject,
     Selector,
     V,
+    check_text,
     check_type,
 )
 from pyinformer.operator._builder import ControllerBuilder
@@ -73,6 +75,7 @@ from pyinformer.telemetry.tracing import FencedTracing, Tracing
 _log = get_logger(__name__)
 
 M = typing_extensions.TypeVar("M", default=KubeObject)
+_O = TypeVar("_O")
 _A = TypeVar("_A", bound=Awaitable[Result | None])
 _R = TypeVar("_R", bound=Result | None)
 
@@ -90,6 +93,19 @@ class Register(Protocol[M]):
     def __call__(
         self, function: Callable[[Request, M | None, BlockingCluster], _R], /
     ) -> Callable[[Request, M | None, BlockingCluster], _R]: ...
+
+
+class RegisterHook(Protocol[_O, M]):
+    """What `Operator.validate` and `default` return: a decorator that returns the same function."""
+
+    @overload
+    def __call__(
+        self, function: Callable[[_O, Review[M]], Awaitable[None]], /
+    ) -> Callable[[_O, Review[M]], Awaitable[None]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[_O, Review[M]], None], /
+    ) -> Callable[[_O, Review[M]], None]: ...
 
 
 class RegisterTimer(Protocol):
@@ -132,13 +148,15 @@ class Operator:
             `("v1", "secrets")` for create, delete, patch and update; with verbs for only these, as
             in `("acme.io/v1", "databases", "patch")` or `("v1", "pods/eviction", "create")`.
         policies: admission policies that are deployed with it: `pyinformer manifests` writes them.
+        webhooks: how the API server reaches its `validate`, `default` and `convert` functions; None
+            for an operator without them.
 
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
             Lease, and `leader_election` has none; or it cannot be a label, and there is `sharding`;
             or there is `sharding` with `leader_election`, or by clusters; or an entry of `writes`
             is invalid; or two policies have one name.
-        InvalidTypeError: `tracing` is not a tracing system, or a policy is none.
+        InvalidTypeError: `tracing` is not a tracing system, or a policy or `webhooks` is none.
     """
 
     def __init__(
@@ -151,6 +169,7 @@ class Operator:
         sharding: Buckets | Shard | None = None,
         writes: Sequence[Written] = (),
         policies: Sequence[Policy | MutatingPolicy] = (),
+        webhooks: Webhooks | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
@@ -175,6 +194,10 @@ class Operator:
         self.name: str = name
         self.sharding: Buckets | Shard | None = sharding
         self.leader_election: LeaderElection | None = leader_election
+        if webhooks is not None:
+            check_type("webhooks", webhooks, Webhooks)
+        self.webhooks: Webhooks | None = webhooks
+        self._hooks = HookSet(name)
         self.policies: tuple[Policy | MutatingPolicy, ...] = checked_policies(policies)
         self._writes = checked_writes(writes)
         self._metrics = metrics
@@ -282,6 +305,120 @@ class Operator:
             self._registrations.add(reconciler)
             if self._registrations.runs:
                 self._warn_of_secrets(self._registrations.caches())
+            return function
+
+        return register
+
+    @overload
+    def validate(
+        self, api_version: str, plural: str, *, model: type[M], **options: Unpack[HookOptions]
+    ) -> RegisterHook[M, M]: ...
+    @overload
+    def validate(
+        self, api_version: str, plural: str, *, model: None = ..., **options: Unpack[HookOptions]
+    ) -> RegisterHook[KubeObject, KubeObject]: ...
+    def validate(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type[object] | None = None,
+        **options: Unpack[HookOptions],
+    ) -> object:
+        """Register a function of (object, review) that refuses writes, async or plain: a decorator.
+
+            @app.validate("acme.io/v1", "databases", model=Database)
+            def check(database, review):
+                if review.old and review.old.spec.engine != database.spec.engine:
+                    raise Denied("spec.engine cannot be changed")
+
+        The API server calls it by a webhook before a write is stored; for a deletion, the object is
+        the one that is deleted. It may read the caches of the operator, which lag: two writes at
+        once do not see each other. An object that does not fit the model is refused, with the
+        field. Whatever else the function raises is logged, and the client gets an error without its
+        text. It is called on the event loop, which a plain function must not block.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name; with a subresource, such as `databases/scale`.
+            model: as for `reconcile`; None for KubeObject.
+            **options: `operations` (`create` and `update`, which patches are, too; or `delete`),
+                `when`, `timeout_seconds`, `ignores_failures` and `name`: see
+                `pyinformer.admission.HookOptions`.
+
+        Raises:
+            InvalidArgumentError: an option is invalid, or the name is taken.
+            InvalidTypeError: an object cannot be decoded into the model, or the function cannot be
+                called so.
+            LifecycleError: the operator runs.
+        """
+        return self._hook("validate", api_version, plural, model, options)
+
+    @overload
+    def default(
+        self, api_version: str, plural: str, *, model: type[M], **options: Unpack[HookOptions]
+    ) -> RegisterHook[M, M]: ...
+    @overload
+    def default(
+        self, api_version: str, plural: str, *, model: None = ..., **options: Unpack[HookOptions]
+    ) -> RegisterHook[JSONObject, KubeObject]: ...
+    def default(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type[object] | None = None,
+        **options: Unpack[HookOptions],
+    ) -> object:
+        """Register a function of (object, review) that completes what is written: a decorator.
+
+            @app.default("acme.io/v1", "databases", model=Database)
+            def fill(database, review):
+                database.spec.image = database.spec.image or "postgres:17"
+
+        It edits the object in place; the difference is sent, so that fields which the model does
+        not know stay. It must leave a complete object as it is, since it may be called again after
+        other webhooks. Without a model it edits a dict. All else is as for `validate`.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name.
+            model: as for `reconcile`; None for a dict.
+            **options: as for `validate`, but not for `delete`.
+
+        Raises:
+            InvalidArgumentError: an option is invalid, or the name is taken, or another default is
+                asked about the same requests.
+            InvalidTypeError: as for `validate`.
+            LifecycleError: the operator runs.
+        """
+        return self._hook("default", api_version, plural, model, options)
+
+    def _hook(
+        self,
+        kind: HookKind,
+        api_version: str,
+        plural: str,
+        model: type[object] | None,
+        options: HookOptions,
+    ) -> object:
+        check_text("plural", plural)
+        path, _, subresource = plural.partition("/")
+        resource = GroupVersionResource.of(api_version, path)
+        checked = checked_model(model, resource)
+
+        def register(function: Any, /) -> Any:  # noqa: ANN401 - the overloads are RegisterHook's
+            self._registrations.refuse_if_running(f"{kind}()")
+            self._hooks.add(
+                Hook(
+                    kind=kind,
+                    resource=resource,
+                    subresource=subresource,
+                    function=function,
+                    model=checked,
+                    **options,
+                )
+            )
             return function
 
         return register

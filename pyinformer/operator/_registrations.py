@@ -103,7 +103,7 @@ class Registrations:
             LifecycleError: the operator runs.
         """
         self._check_name(timer.name)
-        self._refuse_if_running("every()")
+        self.refuse_if_running("every()")
         self.timers[timer.name] = timer
 
     @property
@@ -154,7 +154,7 @@ class Registrations:
             InvalidArgumentError: it contradicts other declarations.
             LifecycleError: the operator runs.
         """
-        self._refuse_if_running("follow()")
+        self.refuse_if_running("follow()")
         self.caches(declaration)
         self._followed = (*self._followed, declaration)
 
@@ -165,7 +165,7 @@ class Registrations:
             InvalidArgumentError: its name is taken, or the path cannot be read.
             LifecycleError: the operator runs.
         """
-        self._refuse_if_running("index()")
+        self.refuse_if_running("index()")
         indexes = self._indexes.get(resource, {})
         if name in indexes:
             reason = f"{resource} has an index {name!r} already: give this one another name"
@@ -251,7 +251,15 @@ class Registrations:
         # Called in any thread, so it only reads: a thread could undo what the loop adds.
         return tuple(one for one in self._builders if not one.factory.is_closed)
 
-    def _refuse_if_running(self, call: str) -> None:
+    def refuse_if_running(self, call: str) -> None:
+        """Refuse a declaration that a run could not take up.
+
+        Args:
+            call: what was called, for the error.
+
+        Raises:
+            LifecycleError: the operator runs.
+        """
         if self._open_builders():
-            reason = "runs already: declare timers, indexes and followed resources before"
+            reason = "runs already: declare timers, indexes, hooks and followed resources before"
             raise LifecycleError(f"{call}: {self._name} {reason}")

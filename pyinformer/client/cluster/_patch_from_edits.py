@@ -54,6 +54,23 @@ def patch_of(before: KubeObject[object], edited: Body) -> JSONObject:
             elements of a list that the model does not fully know cannot be distinguished.
         InvalidTypeError: `edited` is not an object.
     """
+    whole, after = before_and_after(before, edited)
+    with _within_the_limit("edited"):
+        return object_patch(whole, after)
+
+
+def before_and_after(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
+    """Return an object, and the same with the edits: its model may not know all of its fields.
+
+    Args:
+        before: the object as it was.
+        edited: the whole object, edited: as a dict or in a model.
+
+    Raises:
+        InvalidObjectError: as for `patch_of`.
+        InvalidArgumentError: as for `patch_of`.
+        InvalidTypeError: as for `patch_of`.
+    """
     whole = before.to_dict()
     with _within_the_limit("edited"):
         after = _edited(before, whole, edited)
@@ -72,8 +89,7 @@ def patch_of(before: KubeObject[object], edited: Body) -> JSONObject:
             " be removed: edit obj.to_dict(), or pass a model itself"
         )
         raise InvalidArgumentError("edited", reason)
-    with _within_the_limit("edited"):
-        return object_patch(whole, after)
+    return whole, after
 
 
 def status_change_of(

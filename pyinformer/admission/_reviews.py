@@ -1,0 +1,292 @@
+"""Answers AdmissionReviews: from the bytes of a request to those of its answer.
+
+The object is decoded from the request's own bytes into the model. Of a default only what the
+function changed becomes a patch, so fields that the model does not know stay.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+import anyio
+import msgspec
+
+from pyinformer._runtime.clock import monotonic
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
+from pyinformer._runtime.tasks import FailureLog, error_text, repeats_text
+from pyinformer.admission._answers import Answer, refused
+from pyinformer.admission._review import Denied, Operation, Review, User, shown
+from pyinformer.client.cluster import before_and_after
+from pyinformer.errors import ConfigurationError, ModelMismatchError
+from pyinformer.objects import (
+    GroupVersionKind,
+    JSONObject,
+    KubeObject,
+    Labels,
+    ObjectMeta,
+    OwnerReference,
+    decode_model,
+    decoder_of,
+    object_key,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.admission._hooks import Hook
+
+_log = get_logger(__name__)
+
+_VERSION: Final = "admission.k8s.io/v1"
+_KIND: Final = "AdmissionReview"
+_OPERATIONS: Final[dict[str, Operation]] = {
+    "CREATE": "create",
+    "UPDATE": "update",
+    "DELETE": "delete",
+}
+_EMPTY: Final = msgspec.Raw(b"null")
+_SHARE_OF_TIME: Final = 0.9  # of the server's timeout: the answer has to arrive within it
+
+
+class _UserInfo(msgspec.Struct):
+    username: str | None = None
+    uid: str | None = None
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _Kind(msgspec.Struct):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str
+    operation: str
+    kind: _Kind
+    user_info: _UserInfo | None = None
+    namespace: str | None = None
+    name: str | None = None
+    sub_resource: str | None = None
+    dry_run: bool | None = None
+    object: msgspec.Raw = _EMPTY
+    old_object: msgspec.Raw = _EMPTY
+    options: JSONObject | None = None
+
+
+class _AdmissionReview(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    request: _Request
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: int | None = None
+    labels: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Object(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    metadata: _Meta | None = None
+
+
+_decode: Final = decoder_of(_AdmissionReview)
+_decode_object: Final = decoder_of(_Object, skims=True)
+_UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
+@final
+class Reviews:
+    """Answers the reviews of one hook.
+
+    Args:
+        hook: the hook.
+
+    Raises:
+        ConfigurationError: a default needs a package that is not installed.
+    """
+
+    def __init__(self, hook: Hook) -> None:
+        self.hook: Hook = hook
+        self._failures = FailureLog()
+        self._make_patch = _patch_maker() if hook.kind == "default" else None
+
+    async def answer(self, body: bytes, *, timeout_seconds: float | None = None) -> Answer:
+        """Answer one review.
+
+        Args:
+            body: of the request, a JSON text.
+            timeout_seconds: how long the server waits; None for the hook's own timeout.
+
+        Cancellation:
+            Reaches the hook's function.
+        """
+        try:
+            review = _decode(body)
+        except _UNREADABLE as error:
+            return refused(HTTPStatus.BAD_REQUEST, _why_unreadable(error))
+        if (review.api_version, review.kind) != (_VERSION, _KIND):
+            return refused(HTTPStatus.BAD_REQUEST, f"not an {_KIND} of {_VERSION}")
+        request = review.request
+        operation = _OPERATIONS.get(request.operation)
+        if operation is None:
+            return refused(HTTPStatus.BAD_REQUEST, "hooks answer CREATE, UPDATE and DELETE")
+        try:
+            found = _object_of(request.object)
+            old = _object_of(request.old_object)
+        except _UNREADABLE as error:
+            return refused(HTTPStatus.BAD_REQUEST, _why_unreadable(error))
+        written = old if operation == "delete" else found
+        if written is None:
+            return refused(HTTPStatus.BAD_REQUEST, f"a {request.operation} without its object")
+        return await self._reviewed(request, operation, written, old, timeout_seconds)
+
+    async def _reviewed(
+        self,
+        request: _Request,
+        operation: Operation,
+        written: KubeObject,
+        old: KubeObject | None,
+        timeout_seconds: float | None,
+    ) -> Answer:
+        user, kind = request.user_info or _UserInfo(), request.kind
+        review = Review[Any](
+            uid=request.uid,
+            operation=operation,
+            kind=GroupVersionKind(kind.group, kind.version, kind.kind),
+            namespace=request.namespace or "",
+            name=request.name or written.metadata.name,
+            subresource=request.sub_resource or "",
+            user=User(user.username or "", user.uid or "", user.groups or (), user.extra or {}),
+            dry_run=bool(request.dry_run),
+            options=request.options or {},
+            old_object=old,
+            warnings=[],
+            decode=self._decoded,
+        )
+        limit = min(self.hook.timeout_seconds, timeout_seconds or self.hook.timeout_seconds)
+        try:
+            with anyio.fail_after(limit * _SHARE_OF_TIME):
+                patch = await self._call(written, review)
+        except Denied as denied:
+            return _answered(review, denied=(denied.status, denied.shown))
+        except ModelMismatchError as error:
+            return _answered(
+                review, denied=(HTTPStatus.UNPROCESSABLE_ENTITY, shown(_place_of(error)))
+            )
+        except ENDS_PROGRAM:
+            raise
+        except Exception as error:  # noqa: BLE001 - a user's function
+            return self._failed(review, error)
+        return _answered(review, patch=patch)
+
+    async def _call(self, written: KubeObject, review: Review[Any]) -> Sequence[JSONObject]:
+        if self.hook.kind == "default" and self.hook.model is None:
+            given: Any = written.to_dict()
+        else:
+            given = self._decoded(written)
+        returned = self.hook.function(given, review)
+        if inspect.isawaitable(returned):
+            returned = await returned
+        if returned is not None:
+            raise TypeError(f"{self.hook.path} returned a {type(returned).__name__}, not None")
+        if self._make_patch is None:
+            return ()
+        whole, edited = before_and_after(written, given)
+        return cast("Sequence[JSONObject]", self._make_patch(whole, edited).patch)
+
+    def _decoded(self, obj: KubeObject) -> Any:  # noqa: ANN401 - the hook's model
+        return obj if self.hook.model is None else decode_model(obj, self.hook.model)
+
+    def _failed(self, review: Review[Any], error: Exception) -> Answer:
+        """Log why a function failed; the API server learns that alone."""
+        unlogged = self._failures.due(error, monotonic())
+        if unlogged is not None:
+            _log.error(
+                "%s failed for %s, whose writer gets an error: %s%s",
+                self.hook.path,
+                object_key(review.namespace, review.name),
+                error_text(error),
+                repeats_text(unlogged),
+                exc_info=error if _log.isEnabledFor(logging.DEBUG) else None,
+            )
+        return refused(HTTPStatus.INTERNAL_SERVER_ERROR, f"failed with {type(error).__name__}")
+
+
+def _patch_maker() -> Any:  # noqa: ANN401 - jsonpatch has no types
+    try:
+        import jsonpatch
+    except ImportError as error:
+        reason = "a default needs the package jsonpatch: pip install 'pyinformer[webhooks]'"
+        raise ConfigurationError("webhooks", reason) from error
+    return jsonpatch.make_patch
+
+
+def _object_of(raw: msgspec.Raw) -> KubeObject | None:
+    """Return an object of a review, which may not have a name yet; None for null."""
+    text = bytes(raw)
+    if text == b"null":
+        return None
+    head = _decode_object(text)
+    meta = head.metadata or _Meta()
+    metadata = ObjectMeta(
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        generation=meta.generation or 0,
+        labels=Labels.of(meta.labels or {}),
+        owner_references=meta.owner_references or (),
+        finalizers=meta.finalizers or (),
+        creation_timestamp=meta.creation_timestamp,
+        deletion_timestamp=meta.deletion_timestamp,
+    )
+    key = object_key(metadata.namespace, metadata.name)
+    gvk = GroupVersionKind.of(head.api_version, head.kind)
+    return KubeObject(key, metadata, None, text, gvk)
+
+
+def _why_unreadable(error: BaseException) -> str:
+    """Return why a text is not a review, without its content."""
+    if isinstance(error, msgspec.ValidationError):
+        return f"not an {_KIND} of {_VERSION}: {shown(str(error))}"
+    if isinstance(error, RecursionError):
+        return "the object is nested too deeply"
+    return "the body is not JSON"
+
+
+def _place_of(error: ModelMismatchError) -> str:
+    return f"{error.path or 'the object'}: {error.shown}" if error.path else error.shown
+
+
+def _answered(
+    review: Review[Any],
+    *,
+    patch: Sequence[Mapping[str, object]] = (),
+    denied: tuple[int, str] | None = None,
+) -> Answer:
+    response: JSONObject = {"uid": review.uid, "allowed": denied is None}
+    if denied is not None:
+        status, message = denied
+        response["status"] = {"code": int(status), "message": message}
+    elif patch:
+        text = msgspec.json.encode(patch)
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(text).decode()}
+    if review.warnings:
+        response["warnings"] = review.warnings
+    body = {"apiVersion": _VERSION, "kind": _KIND, "response": response}
+    return Answer(HTTPStatus.OK, msgspec.json.encode(body))

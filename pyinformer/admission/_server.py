@@ -1,0 +1,270 @@
+"""The HTTPS server of webhooks: requests of the API server, and those of strangers at its port.
+
+Every connection and body is bounded in bytes, in time and in number. It runs in the program's event
+loop: a blocked loop refuses writes, which the watchdog reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+import anyio
+from aiohttp import web
+
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.tasks import Host, Startable, error_text, run_shielded
+from pyinformer.admission._answers import Answer, refused
+from pyinformer.errors import ConfigurationError, InternalError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+
+    from anyio.abc import TaskGroup
+
+_log = get_logger(__name__)
+
+Route: TypeAlias = Callable[[bytes, float | None], Awaitable[Answer]]
+"""Answers a body, within the seconds that the API server waits if it says so."""
+
+MAX_BODY_BYTES: Final = 8 << 20
+"""An object before and after, each as large as etcd takes: 1.5 MiB, more as JSON."""
+
+_MAX_BYTES: Final = 64 << 20  # of all bodies that are read or answered at once
+_MAX_REVIEWS: Final = 100
+_MAX_CONNECTIONS: Final = 256
+_BACKLOG: Final = 256
+_HANDSHAKE_SECONDS: Final = 5.0
+_BODY_SECONDS: Final = 10.0
+_IDLE_SECONDS: Final = 75.0  # the API server keeps connections for 90 s
+_LAST_ANSWERS_SECONDS: Final = 5.0
+_ANY: Final = "::"
+_SECONDS: Final = re.compile(r"(\d{1,3}(?:\.\d+)?)s")
+
+
+@final
+class WebhookServer(Startable):
+    """Serves webhooks. Use it as `async with WebhookServer(...)`, and once.
+
+    Args:
+        routes: what answers a POST to each path.
+        context: of TLS; None for plain HTTP. A certificate that is loaded into it later is shown in
+            later handshakes.
+        host: the address to listen on; `::` for all of IPv6 and IPv4.
+        port: the port; 0 for a free one.
+        problem: called before a review; why it cannot be answered yet, empty if it can.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        *,
+        context: ssl.SSLContext | None,
+        host: str,
+        port: int,
+        problem: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        self._routes = dict(routes)
+        self._context = context
+        self._host = host
+        self._port = port
+        self._problem = problem
+        self._listener: socket.socket | None = None
+        self._runner: web.AppRunner | None = None
+        self._handshakes: dict[asyncio.Task[None], object] = {}
+        self._bytes = self._active = 0
+        self._accepting = Host("webhooks", self._accept)
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens; before the start, the port that was given."""
+        return self._port if self._listener is None else int(self._listener.getsockname()[1])
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigurationError: it cannot listen on the address; another program may use it.
+
+        Cancellation:
+            What was started is stopped.
+        """
+        try:
+            self._listener = _listening(self._host, self._port)
+        except OSError as error:
+            source = f"the webhooks' port {self._host}:{self._port}"
+            reason = f"{error.strerror or error}; choose another port, 0 for any"
+            raise ConfigurationError(source, reason) from error
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(
+            app,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=_IDLE_SECONDS,
+            shutdown_timeout=_LAST_ANSWERS_SECONDS,
+        )
+        try:
+            await self._runner.setup()
+            await self._accepting.start()
+        except BaseException:
+            await run_shielded("the end of webhooks", self.aclose())
+            raise
+
+    async def aclose(self) -> None:
+        """Stop listening, answer what has arrived within 5 s, and close every connection.
+
+        Cancellation:
+            Takes effect when that has ended.
+        """
+        try:
+            await self._accepting.aclose()
+        finally:
+            listener, self._listener = self._listener, None
+            if listener is not None:
+                listener.close()
+            runner, self._runner = self._runner, None
+            if runner is not None:
+                await run_shielded("the last answers of webhooks", runner.cleanup())
+
+    async def _accept(self, _: TaskGroup, ready: Callable[[], None]) -> None:
+        """Accept connections until cancelled; each is shaken hands with in a task of its own."""
+        loop = asyncio.get_running_loop()
+        listener = self._listener
+        if listener is None:
+            raise InternalError("webhooks without a listener")
+        ready()
+        try:
+            while True:
+                try:
+                    connection, address = await loop.sock_accept(listener)
+                except OSError as error:  # too many open files, or the other end has left
+                    _log.warning("webhooks cannot accept a connection: %s", error_text(error))
+                    await anyio.sleep(1.0)
+                    continue
+                self._make_room()
+                task = loop.create_task(self._shake_hands(connection))
+                self._handshakes[task] = address[0]
+                task.add_done_callback(self._forget)
+        finally:
+            for task in tuple(self._handshakes):
+                task.cancel()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._handshakes.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a connection of webhooks failed: %s", error_text(error))
+
+    async def _shake_hands(self, connection: socket.socket) -> None:
+        """Make an accepted socket a connection; strangers and probes fail here, silently."""
+        runner = self._runner
+        try:
+            if runner is not None and runner.server is not None:
+                with suppress(OSError, TimeoutError):
+                    await asyncio.get_running_loop().connect_accepted_socket(
+                        runner.server,
+                        connection,
+                        ssl=self._context,
+                        ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._context else None,
+                    )
+                    return
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+
+    def _make_room(self) -> None:
+        """Close a connection if there are too many: of the client that shakes most hands."""
+        open_now = self._connections()
+        if len(self._handshakes) + len(open_now) < _MAX_CONNECTIONS:
+            return
+        if len(self._handshakes) >= len(open_now):
+            counts = Counter(self._handshakes.values())
+            max(self._handshakes, key=lambda one: counts[self._handshakes[one]]).cancel()
+        elif (transport := open_now[0].transport) is not None:
+            transport.abort()
+
+    def _connections(self) -> list[Any]:
+        server = None if self._runner is None else self._runner.server
+        return [] if server is None else server.connections
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        answer = await self._answered(request)
+        headers = {"Retry-After": "1"} if answer.status == HTTPStatus.TOO_MANY_REQUESTS else None
+        return web.Response(
+            body=answer.body,
+            status=answer.status,
+            headers={"Content-Type": answer.content_type, **(headers or {})},
+        )
+
+    async def _answered(self, request: web.Request) -> Answer:
+        route = self._routes.get(request.path)
+        if route is None:
+            return refused(HTTPStatus.NOT_FOUND, "no webhook has this path")
+        if request.method != "POST":
+            return refused(HTTPStatus.METHOD_NOT_ALLOWED, "only POST")
+        if request.content_type != "application/json":
+            return refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only application/json")
+        if why := self._problem(request.path):
+            return refused(HTTPStatus.SERVICE_UNAVAILABLE, why)
+        length = MAX_BODY_BYTES if request.content_length is None else request.content_length
+        if length > MAX_BODY_BYTES:
+            return refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
+        if self._active >= _MAX_REVIEWS or self._bytes + length > _MAX_BYTES:
+            return refused(HTTPStatus.TOO_MANY_REQUESTS, "too many reviews at once")
+        with self._reserved(length):
+            body = await _body_of(request)
+            if isinstance(body, Answer):
+                return body
+            if not body:
+                return refused(HTTPStatus.BAD_REQUEST, "the request has no body")
+            return await route(body, _seconds_of(request.query.get("timeout", "")))
+
+    @contextmanager
+    def _reserved(self, length: int) -> Iterator[None]:
+        self._active += 1
+        self._bytes += length
+        try:
+            yield
+        finally:
+            self._active -= 1
+            self._bytes -= length
+
+
+async def _body_of(request: web.Request) -> bytes | Answer:
+    """Read a body, or return the answer to one that is too large or does not come."""
+    try:
+        with anyio.fail_after(_BODY_SECONDS):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        return refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
+    except TimeoutError:
+        return refused(HTTPStatus.REQUEST_TIMEOUT, f"no whole body within {_BODY_SECONDS:g} s")
+
+
+def _seconds_of(timeout: str) -> float | None:
+    """Return how long the API server waits, as it says in the URL; None if it does not."""
+    found = _SECONDS.fullmatch(timeout)
+    return float(found[1]) or None if found else None
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a listening socket; on a host without IPv6, all addresses are those of IPv4."""
+    if host != _ANY:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    elif socket.has_dualstack_ipv6():
+        listener = socket.create_server(
+            (host, port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
+        )
+    else:
+        listener = socket.create_server(("0.0.0.0", port), backlog=_BACKLOG)  # noqa: S104 - as asked
+    listener.setblocking(False)
+    return listener
