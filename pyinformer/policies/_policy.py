@@ -91,6 +91,7 @@ class _AnyPolicy:
     """The resources, each as `("apps/v1", "deployments")`; `*` for all, as the group's version, or
     the plural; a subresource is `("v1", "pods/ephemeralcontainers")`."""
     operations: Collection[Operation] = _WRITES
+    """The requests that it looks at."""
     when: Mapping[str, str] = field(default_factory=dict)
     """Conditions in CEL by a name, all of which a request fulfils that the policy looks at."""
     variables: Mapping[str, str] = field(default_factory=dict)

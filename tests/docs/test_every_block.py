@@ -26,7 +26,7 @@ _PAGES = [page for page in pages.all_pages() if not page.startswith("benchmarks/
 def is_run(block: pages.Block, tests: list[str]) -> bool:
     """Say whether some test names the page of a block, and runs blocks of its sort."""
     name = block.page.rpartition("/")[2]
-    wanted = {'"python"', "```python"} if block.language == "python" else {"console"}
+    wanted = {'"python"', "```python", "module_of("} if block.language == "python" else {"console"}
     return any(name in test and any(one in test for one in wanted) for test in tests)
 
 
