@@ -41,6 +41,7 @@ from pyinformer.objects import (
 )
 
 if TYPE_CHECKING:
+    from pyinformer import admission as admission
     from pyinformer import blocking as blocking
     from pyinformer import cache as cache
     from pyinformer import client as client
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from pyinformer import sharding as sharding
     from pyinformer import telemetry as telemetry
     from pyinformer import workqueue as workqueue
+    from pyinformer.admission import Denied, Review, Webhooks
     from pyinformer.blocking import run_in_thread
     from pyinformer.cache import (
         Lister,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from pyinformer.sharding import Buckets, Shard
 
 _NAMESPACES = (
+    "admission",
     "blocking",
     "cache",
     "client",
@@ -97,6 +100,7 @@ _HOMES = {
     "Controller": "controller",
     "ControllerGroup": "controller",
     "ControllerOptions": "controller",
+    "Denied": "admission",
     "Fleet": "fleet",
     "LeaderElection": "leaderelection",
     "LeaderElector": "leaderelection",
@@ -108,9 +112,11 @@ _HOMES = {
     "Request": "controller",
     "ResourceEventHandler": "cache",
     "Result": "controller",
+    "Review": "admission",
     "Shard": "sharding",
     "SharedInformer": "cache",
     "SharedInformerFactory": "cache",
+    "Webhooks": "admission",
     "connect": "client",
     "create_or_update": "client",
     "in_thread": "cache",
@@ -132,6 +138,7 @@ __all__ = [
     "ControllerGroup",
     "ControllerOptions",
     "Deleted",
+    "Denied",
     "Event",
     "Fleet",
     "ForbiddenError",
@@ -152,6 +159,7 @@ __all__ = [
     "ResourceEventHandler",
     "Result",
     "RetryAfter",
+    "Review",
     "Shard",
     "SharedInformer",
     "SharedInformerFactory",
@@ -160,6 +168,7 @@ __all__ = [
     "TransportError",
     "Updated",
     "View",
+    "Webhooks",
     "connect",
     "create_or_update",
     "diff",

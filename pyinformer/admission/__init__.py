@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyinformer._runtime.late_names import late_getattr
 from pyinformer.admission._answers import Answer as Answer
+from pyinformer.admission._answers import refused as refused
 from pyinformer.admission._hook_set import HookSet as HookSet
 from pyinformer.admission._hook_set import client_config as client_config
 from pyinformer.admission._hook_set import configuration_name as configuration_name

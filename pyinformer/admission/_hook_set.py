@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 from pyinformer.errors import InvalidArgumentError
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from pyinformer.objects import JSONObject
 
 _GROUP: Final = "admissionregistration.k8s.io/v1"
-_CONFIGURATIONS: Final[dict[HookKind, str]] = {
+ConfigurationKind: TypeAlias = Literal[
+    "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
+]
+
+_CONFIGURATIONS: Final[dict[HookKind, ConfigurationKind]] = {
     "default": "MutatingWebhookConfiguration",
     "validate": "ValidatingWebhookConfiguration",
 }
@@ -91,7 +95,7 @@ class HookSet:
 
         return {one.path: Reviews(one) for one in self._hooks}
 
-    def names(self) -> dict[str, str]:
+    def names(self) -> dict[ConfigurationKind, str]:
         """Return the kinds of the configurations that are needed, with their names."""
         found = {_CONFIGURATIONS[one.kind] for one in self._hooks}
         return {kind: configuration_name(self._operator) for kind in sorted(found)}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast, final
@@ -164,7 +163,7 @@ class Reviews:
         timeout_seconds: float | None,
     ) -> Answer:
         user, kind = request.user_info or _UserInfo(), request.kind
-        review = Review[Any](
+        review: Review[Any] = Review(
             uid=request.uid,
             operation=operation,
             kind=GroupVersionKind(kind.group, kind.version, kind.kind),
@@ -178,10 +177,14 @@ class Reviews:
             warnings=[],
             decode=self._decoded,
         )
-        limit = min(self.hook.timeout_seconds, timeout_seconds or self.hook.timeout_seconds)
+        seconds = min(self.hook.timeout_seconds, timeout_seconds or self.hook.timeout_seconds)
+        seconds *= _SHARE_OF_TIME
+        patch: Sequence[JSONObject] = ()
         try:
-            with anyio.fail_after(limit * _SHARE_OF_TIME):
+            with anyio.move_on_after(seconds) as limit:
                 patch = await self._call(written, review)
+            if limit.cancelled_caught:
+                return self._failed(review, "TimeoutError", f"no answer within {seconds:g} s")
         except Denied as denied:
             return _answered(review, denied=(denied.status, denied.shown))
         except ModelMismatchError as error:
@@ -191,7 +194,7 @@ class Reviews:
         except ENDS_PROGRAM:
             raise
         except Exception as error:  # noqa: BLE001 - a user's function
-            return self._failed(review, error)
+            return self._failed(review, type(error).__name__, error_text(error))
         return _answered(review, patch=patch)
 
     async def _call(self, written: KubeObject, review: Review[Any]) -> Sequence[JSONObject]:
@@ -212,19 +215,18 @@ class Reviews:
     def _decoded(self, obj: KubeObject) -> Any:  # noqa: ANN401 - the hook's model
         return obj if self.hook.model is None else decode_model(obj, self.hook.model)
 
-    def _failed(self, review: Review[Any], error: Exception) -> Answer:
-        """Log why a function failed; the API server learns that alone."""
-        unlogged = self._failures.due(error, monotonic())
+    def _failed(self, review: Review[Any], kind: str, why: str) -> Answer:
+        """Log why a function failed; the API server gets to know that alone."""
+        unlogged = self._failures.due_kind(why, monotonic())
         if unlogged is not None:
             _log.error(
                 "%s failed for %s, whose writer gets an error: %s%s",
                 self.hook.path,
                 object_key(review.namespace, review.name),
-                error_text(error),
+                why,
                 repeats_text(unlogged),
-                exc_info=error if _log.isEnabledFor(logging.DEBUG) else None,
             )
-        return refused(HTTPStatus.INTERNAL_SERVER_ERROR, f"failed with {type(error).__name__}")
+        return refused(HTTPStatus.INTERNAL_SERVER_ERROR, f"failed with {kind}")
 
 
 def _patch_maker() -> Any:  # noqa: ANN401 - jsonpatch has no types

@@ -7,6 +7,7 @@ loop: a blocked loop refuses writes, which the watchdog reports.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 from collections import Counter
@@ -100,7 +101,8 @@ class WebhookServer(Startable):
             self._listener = _listening(self._host, self._port)
         except OSError as error:
             source = f"the webhooks' port {self._host}:{self._port}"
-            reason = f"{error.strerror or error}; choose another port, 0 for any"
+            why = os.strerror(error.errno) if error.errno else error
+            reason = f"{why}; choose another port, 0 for any"
             raise ConfigurationError(source, reason) from error
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)

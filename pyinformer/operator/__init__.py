@@ -12,6 +12,7 @@ from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._health_verdicts import HasStatus, HealthOptions, HealthVerdict
 from pyinformer.operator._listers import Listers
 from pyinformer.operator._operator import Operator
+from pyinformer.operator._operator import hooks_of as hooks_of
 from pyinformer.operator._rules import Rule
 from pyinformer.operator._run import OperatorRun
 

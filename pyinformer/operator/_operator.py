@@ -6,12 +6,13 @@ Everything is stored in the Operator: two of them in one process share nothing.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Protocol, TypeVar, Unpack, final, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, final, overload
 
 import typing_extensions
 
@@ -34,11 +35,13 @@ from pyinformer.errors import (
 )
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.objects import (
+    Access,
     GroupVersionResource,
     JSONObject,
     KubeObject,
     Selector,
     V,
+    check_flag,
     check_text,
     check_type,
 )
@@ -72,6 +75,9 @@ from pyinformer.sharding import Buckets, Shard, check_group, uid_range_of
 from pyinformer.telemetry.metrics import NO_METRICS, Metrics
 from pyinformer.telemetry.tracing import FencedTracing, Tracing
 
+if TYPE_CHECKING:
+    from pyinformer.operator._served_hooks import ServedHooks
+
 _log = get_logger(__name__)
 
 M = typing_extensions.TypeVar("M", default=KubeObject)
@@ -79,6 +85,10 @@ _O = TypeVar("_O")
 _A = TypeVar("_A", bound=Awaitable[Result | None])
 _R = TypeVar("_R", bound=Result | None)
 
+_NO_WEBHOOKS = (
+    "must be given: how does the API server reach the hooks?"
+    ' Operator(..., webhooks=pyinformer.Webhooks(service="namespace/name"))'
+)
 _HEALTH_PORT = 8081  # the port of probes in controller-runtime's operators
 
 
@@ -653,6 +663,41 @@ class Operator:
             if each.model is not None and (declared := each.custom_resource) is not None
         )
 
+    def webhook_configurations(
+        self, *, service_account: str | None = None, ca_bundle: bytes | None = None
+    ) -> list[JSONObject]:
+        """Return what makes the API server ask the hooks, for `kubectl apply`.
+
+        It does not ask about writes of the operator itself, nor about its namespace, nor when a
+        finalizer is removed from an object that is being deleted, so that nobody is locked out
+        while no replica runs.
+
+        Args:
+            service_account: of the operator, as `namespace/name`; None for a program outside the
+                cluster, which is then asked about what it writes.
+            ca_bundle: the PEM of the authorities to trust; None leaves that to the operator, or to
+                cert-manager.
+
+        Returns:
+            A MutatingWebhookConfiguration, a ValidatingWebhookConfiguration, or both.
+
+        Raises:
+            InvalidArgumentError: the operator has no `webhooks`.
+        """
+        if self.webhooks is None:
+            raise InvalidArgumentError("webhooks", _NO_WEBHOOKS)
+        if service_account is not None:
+            check_text("service_account", service_account)
+            if service_account.count("/") != 1 or not all(service_account.split("/")):
+                reason = f"must be namespace/name, got {service_account!r}"
+                raise InvalidArgumentError("service_account", reason)
+        if ca_bundle is not None:
+            check_type("ca_bundle", ca_bundle, bytes)
+        encoded = "" if ca_bundle is None else base64.b64encode(ca_bundle).decode()
+        return self._hooks.configurations(
+            self.webhooks, service_account=service_account, ca_bundle=encoded
+        )
+
     def required_rbac(
         self,
         *,
@@ -693,7 +738,15 @@ class Operator:
             namespaces=None if namespaces is None else frozenset(namespaces),
             election=self.leader_election,
             sharding=self.sharding,
+            webhooks=self._webhook_accesses(),
         )
+
+    def _webhook_accesses(self) -> Sequence[Access]:
+        if self.webhooks is None or not self._hooks:
+            return ()
+        from pyinformer.operator._webhook_rights import accesses_of
+
+        return accesses_of(self.webhooks, self.name, self._hooks)
 
     def controllers(
         self,
@@ -733,6 +786,7 @@ class Operator:
         namespaces: str | Sequence[str] | None = None,
         health_host: str = "127.0.0.1",
         health_port: int | None = None,
+        serves_webhooks: bool = True,
     ) -> OperatorRun:
         """Return a run on the caller's cluster: `async with app.running(cluster)`.
 
@@ -741,16 +795,21 @@ class Operator:
             namespaces: the namespaces to follow; None for all.
             health_host: the address of the health endpoint.
             health_port: its port; 0 for a free one, None for no endpoint.
+            serves_webhooks: False for a test of what it reconciles, without its webhooks.
 
         Raises:
-            InvalidArgumentError: no function is registered, or an argument is invalid.
+            ConfigurationError: webhooks need a package that is not installed.
+            InvalidArgumentError: no function is registered, or an argument is invalid; or there are
+                hooks without `webhooks`, or `webhooks` without hooks.
         """
+        check_flag("serves_webhooks", serves_webhooks)
         return self._run_on(
             cluster,
             namespaces=namespaces,
             health_host=health_host,
             health_port=health_port,
             is_program=False,
+            serves_webhooks=serves_webhooks,
         )
 
     def _run_on(
@@ -761,6 +820,7 @@ class Operator:
         health_host: str,
         health_port: int | None,
         is_program: bool,
+        serves_webhooks: bool = True,
     ) -> OperatorRun:
         check_not_imported()
         check_cluster(cluster)
@@ -780,6 +840,33 @@ class Operator:
             leader_election=self.leader_election,
             sharding=self.sharding,
             is_program=is_program,
+            serve=self._server_of_hooks(cluster, lingers=is_program) if serves_webhooks else None,
+        )
+
+    def _server_of_hooks(
+        self, cluster: Cluster, *, lingers: bool
+    ) -> Callable[[Callable[[], bool]], ServedHooks] | None:
+        """Return what makes the server of the hooks for a run; None if there are none."""
+        has_hooks = bool(self._hooks)
+        if self.webhooks is None and not has_hooks:
+            return None
+        if self.webhooks is None:
+            raise InvalidArgumentError("webhooks", _NO_WEBHOOKS)
+        if not has_hooks:
+            reason = "must be left out, or a hook registered: @app.validate, default or convert"
+            raise InvalidArgumentError("webhooks", reason)
+        from pyinformer.operator._served_hooks import ServedHooks
+        from pyinformer.operator._webhook_rights import targets_of
+
+        return partial(
+            ServedHooks,
+            cluster,
+            self.name,
+            self.webhooks,
+            self._hooks,
+            targets=targets_of(self._hooks),
+            convert=None,
+            lingers=lingers and self.webhooks.service is not None,
         )
 
     def _metrics_on(self, cluster: Cluster) -> Metrics:
@@ -919,6 +1006,11 @@ class Operator:
     def __repr__(self) -> str:
         names = ", ".join(self._registrations.names) or "no reconcile"
         return f"<Operator {self.name} with {names}>"
+
+
+def hooks_of(app: Operator) -> HookSet:
+    """Return the hooks of an operator."""
+    return app._hooks  # noqa: SLF001 - of this module
 
 
 @final

@@ -65,6 +65,8 @@ class Rights:
     """Which Lease; None without leader election. Its name is set."""
     sharding: Buckets | Shard | None = None
     """How replicas share the keys; None if they do not."""
+    webhooks: Sequence[Access] = ()
+    """What the certificate of webhooks, and their configurations, need."""
 
     def yaml(self, *, name: str, service_account: str | None) -> str:
         """Return the roles, with bindings if there is a service account.
@@ -82,6 +84,7 @@ class Rights:
             *(self._access(each.resource, each.verbs, each.subresource) for each in self.writes),
             self._of_events(),
             *self._of_leases(service_account),
+            *self.webhooks,
         ]
         return roles_yaml(accesses, name=name, service_account=service_account)
 

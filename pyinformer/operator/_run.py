@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Final, Self, final
+from typing import TYPE_CHECKING, Final, Self, final
 
 import anyio
 
@@ -59,6 +59,9 @@ from pyinformer.sharding import (
     rivals_of_shard,
 )
 from pyinformer.telemetry.metrics import Exposition, Metrics
+
+if TYPE_CHECKING:
+    from pyinformer.operator._served_hooks import ServedHooks
 
 _log = get_logger(__name__)
 
@@ -155,6 +158,7 @@ class OperatorRun(Closable):
         leader_election: LeaderElection | None,
         sharding: Buckets | Shard | None,
         is_program: bool,
+        serve: Callable[[Callable[[], bool]], ServedHooks] | None,
     ) -> None:
         self.cluster: Cluster = cluster
         self._name = name
@@ -178,6 +182,7 @@ class OperatorRun(Closable):
         self.health: Health = Health(self._factory)
         """Whether it is alive and ready, with reasons; the health endpoint answers with it."""
         self._additions = Additions(cluster, registrations, self.health, metrics=metrics)
+        self._hooks: ServedHooks | None = None if serve is None else serve(self._writes_hooks)
         self._health: HealthServer | None = None
         if health_port is not None:
             self._health = HealthServer(
@@ -192,6 +197,11 @@ class OperatorRun(Closable):
     def health_url(self) -> str | None:
         """The URL of the health endpoint; None without one."""
         return None if self._health is None else self._health.url
+
+    @property
+    def webhook_port(self) -> int | None:
+        """The port on which webhooks are served; None if they are not."""
+        return None if self._hooks is None else self._hooks.port
 
     @property
     def controllers(self) -> tuple[Controller[None], ...]:
@@ -262,7 +272,7 @@ class OperatorRun(Closable):
         Cancellation:
             Stops it in order.
         """
-        async with self._health or nullcontext():
+        async with self._health or nullcontext(), self._hooks or nullcontext():
             with on_sigusr1(self._log_status):
                 try:
                     await self._run()
@@ -331,6 +341,8 @@ class OperatorRun(Closable):
         """
         if self._health is not None:
             await self._health.start()
+        if self._hooks is not None:
+            await self._hooks.start()
         if self._is_one_of_several:
             replica = await self._assemble_replica()
             with self._explained():
@@ -360,8 +372,9 @@ class OperatorRun(Closable):
             try:
                 await self._release()
             finally:
-                if self._health is not None:
-                    await self._health.aclose()
+                for server in (self._hooks, self._health):
+                    if server is not None:
+                        await server.aclose()
 
     async def __aenter__(self) -> Self:
         try:
@@ -498,6 +511,8 @@ class OperatorRun(Closable):
         host = elected or shared or self._group
         if host is not None:
             self._additions.start(host)
+        if self._hooks is not None:
+            self._hooks.answer_reviews()
         if self._report is not None:
             self._report.cancel()
         if self._late_start.was_reported:
@@ -508,7 +523,12 @@ class OperatorRun(Closable):
         return self.health.live().reasons
 
     def _unready(self) -> Sequence[str]:
-        return self._not_ready() or self.health.ready().reasons
+        unserved = () if self._hooks is None else self._hooks.problems
+        return [*unserved, *self._not_ready()] or self.health.ready().reasons
+
+    def _writes_hooks(self) -> bool:
+        """Return whether this replica makes certificates: the leader does, and who starts first."""
+        return self.elector is None or self.elector.is_leading
 
     def _not_ready(self) -> Sequence[str]:
         """Return what the start still waits for."""

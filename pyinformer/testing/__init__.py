@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyinformer._runtime.late_names import late_getattr
 
 if TYPE_CHECKING:
+    from pyinformer.testing._admission import Reviewed, review
     from pyinformer.testing._connector import Connector
     from pyinformer.testing._fault_run import FaultRun
     from pyinformer.testing.apiserver.access import Token
@@ -56,6 +57,7 @@ _HOMES = {
     "Recorder": "histories",
     "Replay": "replays",
     "RequestRecord": "apiserver.requests",
+    "Reviewed": "_admission",
     "SavedEtcd": "kube_apiserver",
     "SavedState": "apiserver.storage",
     "ServerAddress": "faults",
@@ -69,6 +71,7 @@ _HOMES = {
     "WriteRecord": "world",
     "check_history": "histories",
     "replay": "replays",
+    "review": "_admission",
 }
 
 __all__ = [
@@ -89,6 +92,7 @@ __all__ = [
     "Recorder",
     "Replay",
     "RequestRecord",
+    "Reviewed",
     "SavedEtcd",
     "SavedState",
     "ServerAddress",
@@ -102,6 +106,7 @@ __all__ = [
     "WriteRecord",
     "check_history",
     "replay",
+    "review",
 ]
 
 if not TYPE_CHECKING:  # or type checkers would accept any name

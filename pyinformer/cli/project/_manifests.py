@@ -31,6 +31,10 @@ _POD_INDEX: Final = """\
                 fieldRef:
                   fieldPath: metadata.labels['apps.kubernetes.io/pod-index']
 """
+_WEBHOOK_PORT: Final = """\
+            - name: webhooks
+              containerPort: %d
+"""
 _RESOURCES: Final = """
             requests:
               cpu: 50m
@@ -61,6 +65,7 @@ def manifests_of(app: Operator, settings: ManifestSettings, version: str) -> dic
     crd = _HEADER + dump_yaml_documents(definitions) if definitions else ""
     policies = _HEADER + policies_yaml(app.policies) if app.policies else ""
     files = {
+        **_webhook_files(app, settings),
         "deploy/policies.yaml": policies,
         "chart/templates/policies.yaml": policies.replace("{{", '{{ "{{" }}'),
         **_base(app, settings, image=image, replicas=replicas),
@@ -154,6 +159,44 @@ def _chart(
     }
 
 
+def _webhook_files(app: Operator, settings: ManifestSettings) -> dict[str, str]:
+    """Return the Service in front of the pods, and the configurations that name it."""
+    if app.webhooks is None or app.webhooks.service is None:
+        return {"deploy/webhooks.yaml": "", "chart/templates/webhooks.yaml": ""}
+    namespace, _, service = app.webhooks.service.partition("/")
+    deployed = settings.namespace or app.name
+    if namespace != deployed:
+        reason = (
+            f"is {app.webhooks.service!r}, but the operator is deployed in {deployed!r}: use that"
+            " namespace, or set tool.pyinformer.namespace"
+        )
+        raise InvalidArgumentError("webhooks", reason)
+    values = {
+        "app": app.name,
+        "namespace": namespace,
+        "service": service,
+        "publishes_not_ready": "false",
+    }
+    configurations = app.webhook_configurations(service_account=f"{namespace}/{app.name}")
+    released = app.webhook_configurations(service_account=f"{namespace}/{_RELEASE_NAME}")
+    chart = render("webhook_service.yaml", name=_RELEASE_NAME, **values)
+    chart += "---\n" + dump_yaml_documents(released).replace("{{", '{{ "{{" }}')
+    only_here = (
+        f'{{{{- if ne .Release.Namespace "{namespace}" }}}}\n'
+        f'{{{{- fail "the webhooks are reached in {namespace}: install it there" }}}}\n'
+        "{{- end }}\n"
+    )
+    return {
+        "deploy/webhooks.yaml": _HEADER
+        + render("webhook_service.yaml", name=app.name, **values)
+        + "---\n"
+        + dump_yaml_documents(configurations),
+        "chart/templates/webhooks.yaml": _HEADER
+        + only_here
+        + chart.replace(_RELEASE_NAME, "{{ .Release.Name }}"),
+    }
+
+
 def _workload_files(folder: str, app: Operator, workload: str) -> dict[str, str]:
     """Return the file of the workload, and that of the other kind, which must not exist."""
     if isinstance(app.sharding, Shard):
@@ -179,11 +222,18 @@ def _workload(app: Operator, *, name: str, namespace: str, **values: str) -> str
     has_several = _may_have_several(app)
     names = {"app": app.name, "name": name, "namespace": namespace}
     kind, pod_index = "Deployment", ""
+    webhook_port = "" if app.webhooks is None else _WEBHOOK_PORT % app.webhooks.port
     rollout = f"strategy:\n    type: {'RollingUpdate' if has_several else 'Recreate'}"
     if isinstance(app.sharding, Shard):
         kind, pod_index = "StatefulSet", _POD_INDEX
         rollout = f"serviceName: {name}\n  podManagementPolicy: Parallel"
     text = render(
-        "deployment.yaml", **names, kind=kind, rollout=rollout, pod_index=pod_index, **values
+        "deployment.yaml",
+        **names,
+        kind=kind,
+        rollout=rollout,
+        pod_index=pod_index,
+        webhook_port=webhook_port,
+        **values,
     )
     return f"{text}---\n{render('pod_disruption_budget.yaml', **names)}" if has_several else text

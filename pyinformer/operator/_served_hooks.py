@@ -1,0 +1,182 @@
+"""The webhooks of one run of an operator: their certificate, its authorities, and their server.
+
+They are served before the caches, since the server may have to convert what those list; a hook that
+reads caches waits for them. They are closed last, and some seconds later than the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+import anyio
+
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.tasks import Startable, loop_time, run_shielded
+from pyinformer.admission import Answer, HookSet, Webhooks, WebhookServer, refused
+from pyinformer.admission.certificates import (
+    CABundles,
+    FolderCertificate,
+    SelfSignedCertificate,
+    ServingCertificate,
+    Target,
+)
+from pyinformer.operator._webhook_rights import secret_of
+
+if TYPE_CHECKING:
+    from pyinformer.client.cluster import Cluster
+
+_log = get_logger(__name__)
+
+_Conversion: TypeAlias = Callable[[bytes], Answer]
+
+CONVERSION_PATH: Final = "/convert"
+_SHARE_OF_TIME: Final = 0.8  # of the API server's timeout, to wait for the caches
+_LONGEST_WAIT_SECONDS: Final = 5.0
+# Until nodes have heard that the pod ends, its Service sends it requests; it takes them a second or
+# two.
+_LINGER_SECONDS: Final = 5.0
+
+
+@final
+class ServedHooks(Startable):
+    """Serves the hooks of an operator. Use it as `async with`, and once.
+
+    Args:
+        cluster: where the Secret and the configurations are.
+        operator: its name; the owner of the fields that are written.
+        webhooks: how they are reached.
+        hooks: the hooks.
+        is_leader: whether this replica writes the certificate and the authorities. Asked often.
+        targets: the configurations and definitions that need the authorities.
+        convert: answers conversions; None if there are none.
+        lingers: whether the end waits until the API server has heard of it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        operator: str,
+        webhooks: Webhooks,
+        hooks: HookSet,
+        is_leader: Callable[[], bool],
+        *,
+        targets: Sequence[Target],
+        convert: _Conversion | None,
+        lingers: bool,
+    ) -> None:
+        self._webhooks = webhooks
+        self._lingers = lingers
+        self._can_answer = anyio.Event()
+        self._certificate = _certificate(cluster, operator, webhooks, is_leader)
+        self._bundles = CABundles(
+            cluster,
+            targets,
+            self._certificate,
+            is_leader=is_leader,
+            field_manager=f"{operator}-webhooks",
+        )
+        routes: dict[str, Callable[[bytes, float | None], Awaitable[Answer]]] = {
+            path: partial(self._when_synced, reviews.answer)
+            for path, reviews in hooks.reviews().items()
+        }
+        if convert is not None:
+            routes[CONVERSION_PATH] = partial(_converted, convert)
+        self._server = WebhookServer(
+            routes, context=self._certificate.context, host=webhooks.host, port=webhooks.port
+        )
+        self._is_listening = False
+        self._open = AsyncExitStack()
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self._server.port
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Why the API server cannot call the hooks, a line for each; for readiness."""
+        if not self._is_listening:
+            return ("webhooks: not served", *self._certificate.problems)
+        return self._certificate.problems
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What will become a problem, a line for each."""
+        return (*self._certificate.warnings, *self._bundles.warnings)
+
+    def answer_reviews(self) -> None:
+        """Answer reviews from now on: the caches have synced."""
+        self._can_answer.set()
+
+    async def start(self) -> None:
+        """Wait for a certificate, and listen.
+
+        Raises:
+            ConfigurationError: there is no certificate, or the port is in use.
+
+        Cancellation:
+            What was started is stopped.
+        """
+        try:
+            await self._open.enter_async_context(self._certificate)
+            await self._open.enter_async_context(self._bundles)
+            await self._open.enter_async_context(self._server)
+        except BaseException:
+            await run_shielded("the end of webhooks", self._open.aclose())
+            raise
+        self._is_listening = True
+        _log.info("webhooks: served on port %d", self._server.port)
+
+    async def aclose(self) -> None:
+        """Answer for some seconds more, and close; a second call only waits.
+
+        Cancellation:
+            Takes effect when everything has ended.
+        """
+        if self._is_listening and self._lingers:
+            self._is_listening = False
+            await run_shielded("the last reviews", _linger(loop_time() + _LINGER_SECONDS))
+        self._is_listening = False
+        await self._open.aclose()
+
+    async def _when_synced(
+        self,
+        answer: Callable[..., Awaitable[Answer]],
+        body: bytes,
+        timeout_seconds: float | None,
+    ) -> Answer:
+        if not self._can_answer.is_set():
+            limit = timeout_seconds or _LONGEST_WAIT_SECONDS
+            with anyio.move_on_after(_SHARE_OF_TIME * limit):
+                await self._can_answer.wait()
+        if not self._can_answer.is_set():
+            return refused(HTTPStatus.SERVICE_UNAVAILABLE, "the caches have not synced yet")
+        return await answer(body, timeout_seconds=timeout_seconds)
+
+
+async def _linger(until: float) -> None:
+    await anyio.sleep(max(0.0, until - loop_time()))
+
+
+async def _converted(convert: _Conversion, body: bytes, _: float | None) -> Answer:
+    return convert(body)
+
+
+def _certificate(
+    cluster: Cluster, operator: str, webhooks: Webhooks, is_leader: Callable[[], bool]
+) -> ServingCertificate:
+    if webhooks.folder is not None:
+        return FolderCertificate(webhooks.folder, webhooks.names, client_ca=webhooks.client_ca)
+    namespace, name = secret_of(webhooks, operator, cluster.config.namespace)
+    return SelfSignedCertificate(
+        cluster,
+        namespace,
+        name,
+        webhooks.names,
+        is_leader=is_leader,
+        client_ca=webhooks.client_ca,
+    )
