@@ -28,6 +28,7 @@ NAMESPACES = {
     "pyinformer.leaderelection": "pyinformer.leaderelection: one leader of several replicas",
     "pyinformer.sharding": "pyinformer.sharding: replicas that share the keys",
     "pyinformer.fleet": "pyinformer.fleet: clusters that come and go",
+    "pyinformer.admission": "pyinformer.admission: webhooks",
     "pyinformer.policies": "pyinformer.policies: admission policies from code",
     "pyinformer.operator": "pyinformer.operator: custom resources, what it owns, probes",
     "pyinformer.blocking": "pyinformer.blocking: the blocking face",

@@ -31,7 +31,7 @@ _SERVICE_PORT: Final = 443
 _NOT_IN_A_LABEL: Final = re.compile(r"[^a-z0-9-]")
 
 # A write that only removes a finalizer, or that the operator itself sends, must pass also when
-# nobody answers: else the operator cannot be uninstalled, nor repair what is wrong.
+# no replica answers: else the operator cannot be uninstalled, nor repair what is wrong.
 _NOT_OF_METADATA: Final = (
     "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp)"
     " || !has(oldObject.metadata.finalizers)"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 Route: TypeAlias = Callable[[bytes, float | None], Awaitable[Answer]]
-"""Answers a body, within the seconds that the API server waits if it says so."""
+"""Answers a body, within the seconds that the API server waits, if its URL has them."""
 
 MAX_BODY_BYTES: Final = 8 << 20
 """An object before and after, each as large as etcd takes: 1.5 MiB, more as JSON."""

@@ -669,7 +669,7 @@ class Operator:
         """Return what makes the API server ask the hooks, for `kubectl apply`.
 
         It does not ask about writes of the operator itself, nor about its namespace, nor when a
-        finalizer is removed from an object that is being deleted, so that nobody is locked out
+        finalizer is removed from an object that is being deleted, so that no client is locked out
         while no replica runs.
 
         Args:

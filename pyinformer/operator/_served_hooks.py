@@ -36,8 +36,7 @@ _Conversion: TypeAlias = Callable[[bytes], Answer]
 CONVERSION_PATH: Final = "/convert"
 _SHARE_OF_TIME: Final = 0.8  # of the API server's timeout, to wait for the caches
 _LONGEST_WAIT_SECONDS: Final = 5.0
-# Until nodes have heard that the pod ends, its Service sends it requests; it takes them a second or
-# two.
+# Until the nodes know that the pod ends, which takes a second or two, its Service sends requests.
 _LINGER_SECONDS: Final = 5.0
 
 
@@ -53,7 +52,7 @@ class ServedHooks(Startable):
         is_leader: whether this replica writes the certificate and the authorities. Asked often.
         targets: the configurations and definitions that need the authorities.
         convert: answers conversions; None if there are none.
-        lingers: whether the end waits until the API server has heard of it.
+        lingers: whether the end waits until the nodes know of it.
     """
 
     def __init__(

@@ -20,6 +20,7 @@ from pyinformer.objects import (
     JSONObject,
     check_choice,
     check_flag,
+    check_iterable,
     check_text,
     decoder_of,
     guess_plural,
@@ -93,6 +94,9 @@ async def review(
         raise InvalidTypeError("app", f"must be an Operator, got {type(app).__name__}")
     check_choice("operation", operation, get_args(Operation))
     check_text("user", user)
+    if plural is not None:
+        check_text("plural", plural)
+    check_iterable("groups", groups, shown="names of groups")
     check_flag("dry_run", dry_run)
     if (old is None) == (operation == "update"):
         reason = "must be the object before the update" if old is None else "is for updates only"

@@ -23,6 +23,7 @@ _LOOPS: Final = frozenset({"anyio", "asyncio"})
 # Only these import the package; the rest of pyinformer reaches it through them.
 _DOORS: Final = {
     "aiohttp": (
+        "admission/_server.py",  # the server of webhooks
         "client/transport/",
         "testing/",
         "kopf/_vault_session.py",  # the types of kopf's session

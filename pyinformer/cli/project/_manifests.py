@@ -35,6 +35,10 @@ _WEBHOOK_PORT: Final = """\
             - name: webhooks
               containerPort: %d
 """
+_EARLY: Final = """\
+  # Before its caches have synced, a replica may have to convert what they list.
+  publishNotReadyAddresses: true
+"""
 _RESOURCES: Final = """
             requests:
               cpu: 50m
@@ -175,12 +179,12 @@ def _webhook_files(app: Operator, settings: ManifestSettings) -> dict[str, str]:
         "app": app.name,
         "namespace": namespace,
         "service": service,
-        "publishes_not_ready": "false",
+        "early": _EARLY if False else "",
     }
     configurations = app.webhook_configurations(service_account=f"{namespace}/{app.name}")
     released = app.webhook_configurations(service_account=f"{namespace}/{_RELEASE_NAME}")
     chart = render("webhook_service.yaml", name=_RELEASE_NAME, **values)
-    chart += "---\n" + dump_yaml_documents(released).replace("{{", '{{ "{{" }}')
+    chart += dump_yaml_documents(released).replace("{{", '{{ "{{" }}')
     only_here = (
         f'{{{{- if ne .Release.Namespace "{namespace}" }}}}\n'
         f'{{{{- fail "the webhooks are reached in {namespace}: install it there" }}}}\n'
@@ -189,7 +193,6 @@ def _webhook_files(app: Operator, settings: ManifestSettings) -> dict[str, str]:
     return {
         "deploy/webhooks.yaml": _HEADER
         + render("webhook_service.yaml", name=app.name, **values)
-        + "---\n"
         + dump_yaml_documents(configurations),
         "chart/templates/webhooks.yaml": _HEADER
         + only_here

@@ -1,0 +1,130 @@
+"""The configurations by which the API server asks hooks, and the manifests that have them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+import yaml
+
+import pyinformer
+from pyinformer.admission import Webhooks
+from pyinformer.cli.project._manifest_settings import ManifestSettings
+from pyinformer.cli.project._manifests import manifests_of
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+
+
+def _app(**how: Any) -> pyinformer.Operator:
+    app = pyinformer.Operator("db", webhooks=Webhooks(**(how or {"service": "db/hooks"})))
+    app.reconcile("acme.io/v1", "databases")(lambda _request, _obj, _cluster: None)
+    app.validate(
+        "acme.io/v1",
+        "databases/scale",
+        operations=["update"],
+        when={"many": " object.spec.replicas > 3 "},
+        timeout_seconds=7,
+        ignores_failures=True,
+    )(lambda _obj, _review: None)
+    app.default("acme.io/v1", "databases")(lambda _obj, _review: None)
+    return app
+
+
+def test_the_server_is_asked_to_call_what_was_registered() -> None:
+    mutating, validating = _app().webhook_configurations(
+        service_account="db/account", ca_bundle=b"pem"
+    )
+    assert (mutating["kind"], mutating["metadata"]) == (
+        "MutatingWebhookConfiguration",
+        {"name": "db"},
+    )
+    (default,), (validate,) = mutating["webhooks"], validating["webhooks"]
+    assert default["name"] == "databases.default.db.webhook"
+    assert default["reinvocationPolicy"] == "IfNeeded"
+    assert default["rules"] == [
+        {
+            "apiGroups": ["acme.io"],
+            "apiVersions": ["v1"],
+            "resources": ["databases"],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+    ]
+    assert (default["failurePolicy"], default["timeoutSeconds"]) == ("Fail", 5)
+    assert default["clientConfig"] == {
+        "service": {
+            "namespace": "db",
+            "name": "hooks",
+            "path": "/default/databases",
+            "port": 443,
+        },
+        "caBundle": base64.b64encode(b"pem").decode(),
+    }
+    assert validate["rules"][0]["resources"] == ["databases/scale"]
+    assert (validate["failurePolicy"], validate["timeoutSeconds"]) == ("Ignore", 7)
+    conditions = {one["name"]: one["expression"] for one in validate["matchConditions"]}
+    assert list(conditions) == ["not-finalizers", "not-the-operator", "many"]
+    assert conditions["many"] == "object.spec.replicas > 3"
+    assert conditions["not-the-operator"] == (
+        "request.userInfo.username != 'system:serviceaccount:db:account'"
+    )
+    assert validate["namespaceSelector"]["matchExpressions"] == [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["db"]}
+    ]
+
+
+def test_a_program_outside_the_cluster_is_reached_by_its_url() -> None:
+    mutating, _ = _app(url="https://10.0.2.2:9443/").webhook_configurations()
+    (webhook,) = mutating["webhooks"]
+    assert webhook["clientConfig"] == {"url": "https://10.0.2.2:9443/default/databases"}
+    assert "namespaceSelector" not in webhook
+
+
+@pytest.mark.parametrize("wrong", ["a", "a/b/c", "/a", 5])
+def test_a_wrong_account_is_refused(wrong: Any) -> None:
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match="service_account"):
+        _app().webhook_configurations(service_account=wrong)
+    with pytest.raises(InvalidTypeError, match="ca_bundle"):
+        _app().webhook_configurations(ca_bundle=wrong)
+
+
+def test_manifests_have_the_service_its_port_and_the_configurations() -> None:
+    files = manifests_of(_app(), ManifestSettings(), "0.1.0")
+    service, mutating, validating = yaml.safe_load_all(files["deploy/webhooks.yaml"])
+    assert service["metadata"] == {"namespace": "db", "name": "hooks"}
+    assert service["spec"]["ports"][0]["targetPort"] == "webhooks"
+    assert mutating["kind"] == "MutatingWebhookConfiguration"
+    assert validating["kind"] == "ValidatingWebhookConfiguration"
+    deployment = next(iter(yaml.safe_load_all(files["deploy/deployment.yaml"])))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "webhooks", "containerPort": 9443} in container["ports"]
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
+    assert "  - webhooks.yaml\n" in files["deploy/kustomization.yaml"]
+    rules = list(yaml.safe_load_all(files["deploy/rbac.yaml"]))
+    granted = {
+        (resource, verb, *rule.get("resourceNames", ()))
+        for one in rules
+        for rule in one.get("rules", ())
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert ("secrets", "create") in granted
+    assert ("secrets", "update", "db-webhooks") in granted
+    assert ("secrets", "update") not in granted
+    assert ("mutatingwebhookconfigurations", "patch", "db") in granted
+    chart = files["chart/templates/webhooks.yaml"]
+    assert "system:serviceaccount:db:{{ .Release.Name }}" in chart
+    assert 'if ne .Release.Namespace "db"' in chart
+
+
+def test_the_service_is_in_the_namespace_of_the_pods() -> None:
+    with pytest.raises(InvalidArgumentError, match="webhooks: is 'shop/hooks', but the operator"):
+        manifests_of(_app(service="shop/hooks"), ManifestSettings(), "0.1.0")
+
+
+def test_an_operator_without_webhooks_has_no_file_of_them() -> None:
+    app = pyinformer.Operator("db")
+    app.reconcile("acme.io/v1", "databases")(lambda _request, _obj, _cluster: None)
+    files = manifests_of(app, ManifestSettings(), "0.1.0")
+    assert files["deploy/webhooks.yaml"] == ""
+    assert "webhooks" not in files["deploy/deployment.yaml"]
