@@ -10,7 +10,7 @@ from pyinformer.client.cluster._cluster import (
 from pyinformer.client.cluster._connect import connect
 from pyinformer.client.cluster._discovery import Discovery
 from pyinformer.client.cluster._field_manager import writing_as
-from pyinformer.client.cluster._json_conversion import Body
+from pyinformer.client.cluster._json_conversion import Body, whole_body_of
 from pyinformer.client.cluster._log_stream import LogStream
 from pyinformer.client.cluster._managed_fields_upgrade import upgrade_managed_fields
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
@@ -66,5 +66,6 @@ __all__ = [
     "retry_on_conflict",
     "state_of",
     "upgrade_managed_fields",
+    "whole_body_of",
     "writing_as",
 ]
