@@ -17,6 +17,7 @@ import typing_extensions
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import check_callable, check_not_imported, check_plain, checked_by
+from pyinformer.admission.conversion import Conversions
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.cache.store import IndexFunction, Lister
@@ -41,7 +42,8 @@ from pyinformer.objects import (
     check_type,
 )
 from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._custom_resource import definitions_of
+from pyinformer.operator._conversions import add_conversion, check_conversions
+from pyinformer.operator._custom_resource import declaration_of, definitions_of
 from pyinformer.operator._declarations import (
     DEFAULT_MEMORY,
     Owned,
@@ -75,6 +77,8 @@ _log = get_logger(__name__)
 M = typing_extensions.TypeVar("M", default=KubeObject)
 _A = TypeVar("_A", bound=Awaitable[Result | None])
 _R = TypeVar("_R", bound=Result | None)
+_S = TypeVar("_S")
+_T = TypeVar("_T")
 
 _HEALTH_PORT = 8081  # the port of probes in controller-runtime's operators
 
@@ -176,6 +180,8 @@ class Operator:
         self.sharding: Buckets | Shard | None = sharding
         self.leader_election: LeaderElection | None = leader_election
         self.policies: tuple[Policy | MutatingPolicy, ...] = checked_policies(policies)
+        self.conversions: Conversions = Conversions()
+        """The functions of `convert`, which answer ConversionReviews."""
         self._writes = checked_writes(writes)
         self._metrics = metrics
         self._tracing = FencedTracing.of(tracing)
@@ -350,6 +356,45 @@ class Operator:
 
         return register
 
+    def convert(
+        self, source: type[_S], target: type[_T]
+    ) -> Callable[[Callable[[_S], _T]], Callable[[_S], _T]]:
+        """Register a function between the models of two versions: a decorator.
+
+            @app.convert(OldDatabase, Database)
+            def upgrade(old: OldDatabase) -> Database:
+                return Database(spec=DatabaseSpec(image=f"postgres:{old.spec.version}"))
+
+        Every version of a resource must lead to every other one, directly or by way of a third;
+        otherwise the operator does not start. The function is plain and reads nothing but its
+        argument: the server calls it for each read and write in another version. An error fails the
+        request; it is logged, and its text is not sent.
+
+        An object keeps its metadata; a function between models that have `metadata` may change
+        labels and annotations. Fields that a model does not know are lost, except a `status` that
+        neither model has. `pyinformer.testing.assert_lossless` finds what else is lost.
+
+        Args:
+            source: a model that `custom_resource` declares.
+            target: the model of another version of the same resource.
+
+        Raises:
+            InvalidArgumentError: they are not two versions of one resource, or a function converts
+                them already.
+            InvalidTypeError: a class is not such a model, or the function cannot be called so.
+        """
+
+        def register(function: Callable[[_S], _T], /) -> Callable[[_S], _T]:
+            add_conversion(self.conversions, function, source, target)
+            return function
+
+        return register
+
+    def _check_conversions(self) -> None:
+        """Refuse a version that cannot be converted to another, if there are functions."""
+        reconcilers = self._registrations.reconcilers.values()
+        check_conversions(self.conversions, (one.model for one in reconcilers if one.model))
+
     def object_of(self, model: object) -> KubeObject:
         """Return the cached object that a model was decoded from.
 
@@ -509,12 +554,16 @@ class Operator:
 
         Raises:
             InvalidModelError: a definition cannot describe a field; names the field.
+            InvalidArgumentError: functions convert to a version, and not to each other one.
         """
-        return definitions_of(
+        self._check_conversions()
+        found = [
             (each.model, declared)
             for each in self._registrations.reconcilers.values()
             if each.model is not None and (declared := each.custom_resource) is not None
-        )
+        ]
+        found += [(each.model, declaration_of(each.model)) for each in self.conversions.versions]
+        return definitions_of(found)
 
     def required_rbac(
         self,
@@ -606,7 +655,8 @@ class Operator:
             health_port: its port; 0 for a free one, None for no endpoint.
 
         Raises:
-            InvalidArgumentError: no function is registered, or an argument is invalid.
+            InvalidArgumentError: no function is registered, or an argument is invalid; or functions
+                convert to a version, and not to each other one.
         """
         return self._run_on(
             cluster,
@@ -628,6 +678,7 @@ class Operator:
         check_not_imported()
         check_cluster(cluster)
         self._check_registered()
+        self._check_conversions()
         checked = checked_namespaces(namespaces)
         self._warn_of_secrets(self._registrations.caches())
         self._trace(cluster)
@@ -689,7 +740,8 @@ class Operator:
             health_port: its port; 0 for a free one, None for no endpoint.
 
         Raises:
-            InvalidArgumentError: no function is registered, or an argument is invalid.
+            InvalidArgumentError: no function is registered, or an argument is invalid; or functions
+                convert to a version, and not to each other one.
             CacheSyncTimeoutError: a cache did not sync in time; its text gives the reason, and its
                 notes what to do about resources that the server does not serve.
             ConfigurationError: the health endpoint cannot listen.

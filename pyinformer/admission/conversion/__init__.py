@@ -7,6 +7,7 @@ not. Nothing here reads or writes anything, so an answer depends on the review a
 # Pure, as all modules below: it knows no event loop.
 
 from pyinformer.admission.conversion._conversions import Conversions
+from pyinformer.admission.conversion._definitions import CONVERSION_PATH, with_conversion
 from pyinformer.admission.conversion._versions import ConvertedVersion
 
-__all__ = ["Conversions", "ConvertedVersion"]
+__all__ = ["CONVERSION_PATH", "Conversions", "ConvertedVersion", "with_conversion"]
