@@ -60,6 +60,7 @@ from pyinformer.objects._label_selector import Selector as Selector
 from pyinformer.objects._late_models import check_view_or_model as check_view_or_model
 from pyinformer.objects._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.objects._model_checks import check_parts as check_parts
+from pyinformer.objects._model_checks import field_names as field_names
 from pyinformer.objects._models import WRITTEN_OTHERWISE as WRITTEN_OTHERWISE
 from pyinformer.objects._models import check_model as check_model
 from pyinformer.objects._models import check_written_names as check_written_names

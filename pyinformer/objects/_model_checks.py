@@ -103,6 +103,12 @@ def has_fields(model: object) -> bool:
     return isinstance(model, type) and any(hasattr(model, name) for name in _HAS_FIELDS)
 
 
+def field_names(model: type[Any]) -> frozenset[str]:
+    """Return the names that the fields of a class have in JSON."""
+    kind = get_origin(model) or model
+    return frozenset(name for name, _ in _fields(kind, get_args(model)))
+
+
 def check_not_pydantic_dataclass(model: type[Any]) -> None:
     """Refuse a pydantic dataclass, which would be written without its aliases.
 

@@ -108,7 +108,7 @@ def custom_resource(
         class Database(msgspec.Struct): ...
 
     The server converts between versions by changing `apiVersion`, and drops fields that a version
-    does not have. Conversion by a webhook is not supported: give all versions the same fields.
+    does not have, unless functions of an `Operator` convert them: see `Operator.convert`.
 
     Args:
         api_version: `group/version`.
@@ -207,10 +207,15 @@ def custom_resource_definition(model: type) -> JSONObject:
     Source:
         apiextensions.k8s.io/v1; structural schemas.
     """
-    return definition_of(model, _declaration_of(model))
+    return definition_of(model, declaration_of(model))
 
 
-def _declaration_of(model: type) -> CustomResource:
+def declaration_of(model: type) -> CustomResource:
+    """Return the declaration of this class.
+
+    Raises:
+        InvalidTypeError: it has none.
+    """
     declared = declared_resource(model) if isinstance(model, type) else None
     if declared is None:
         name = getattr(model, "__name__", repr(model))
@@ -223,7 +228,7 @@ def definition_of(model: type, declared: CustomResource) -> JSONObject:
     """Return the CustomResourceDefinition of a model under a given declaration."""
     versions = {model: declared}
     for other in declared.versions:
-        versions[other] = _declaration_of(other)
+        versions[other] = declaration_of(other)
         _check_names(model, declared, other, versions[other])
     _check_storage(model, versions)
     if not _KIND.fullmatch(declared.kind):

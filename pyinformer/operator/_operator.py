@@ -19,6 +19,7 @@ import typing_extensions
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import check_callable, check_not_imported, check_plain, checked_by
 from pyinformer.admission import Hook, HookKind, HookOptions, HookSet, Review, Webhooks
+from pyinformer.admission.conversion import Conversions, with_conversion
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.cache.store import IndexFunction, Lister
@@ -46,7 +47,8 @@ from pyinformer.objects import (
     check_type,
 )
 from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._custom_resource import definitions_of
+from pyinformer.operator._conversions import add_conversion, check_conversions
+from pyinformer.operator._custom_resource import declaration_of, definitions_of
 from pyinformer.operator._declarations import (
     DEFAULT_MEMORY,
     Owned,
@@ -84,6 +86,8 @@ M = typing_extensions.TypeVar("M", default=KubeObject)
 _O = TypeVar("_O")
 _A = TypeVar("_A", bound=Awaitable[Result | None])
 _R = TypeVar("_R", bound=Result | None)
+_S = TypeVar("_S")
+_T = TypeVar("_T")
 
 _NO_WEBHOOKS = (
     "must be given: how does the API server reach the hooks?"
@@ -209,6 +213,8 @@ class Operator:
         self.webhooks: Webhooks | None = webhooks
         self._hooks = HookSet(name)
         self.policies: tuple[Policy | MutatingPolicy, ...] = checked_policies(policies)
+        self.conversions: Conversions = Conversions()
+        """The functions of `convert`, which answer ConversionReviews."""
         self._writes = checked_writes(writes)
         self._metrics = metrics
         self._tracing = FencedTracing.of(tracing)
@@ -497,6 +503,45 @@ class Operator:
 
         return register
 
+    def convert(
+        self, source: type[_S], target: type[_T]
+    ) -> Callable[[Callable[[_S], _T]], Callable[[_S], _T]]:
+        """Register a function between the models of two versions: a decorator.
+
+            @app.convert(OldDatabase, Database)
+            def upgrade(old: OldDatabase) -> Database:
+                return Database(spec=DatabaseSpec(image=f"postgres:{old.spec.version}"))
+
+        Every version of a resource must lead to every other one, directly or by way of a third;
+        otherwise the operator does not start. The function is plain and reads nothing but its
+        argument: the server calls it for each read and write in another version. An error fails the
+        request; it is logged, and its text is not sent.
+
+        An object keeps its metadata; a function between models that have `metadata` may change
+        labels and annotations. Fields that a model does not know are lost, except a `status` that
+        neither model has. `pyinformer.testing.assert_lossless` finds what else is lost.
+
+        Args:
+            source: a model that `custom_resource` declares.
+            target: the model of another version of the same resource.
+
+        Raises:
+            InvalidArgumentError: they are not two versions of one resource, or a function converts
+                them already.
+            InvalidTypeError: a class is not such a model, or the function cannot be called so.
+        """
+
+        def register(function: Callable[[_S], _T], /) -> Callable[[_S], _T]:
+            add_conversion(self.conversions, function, source, target)
+            return function
+
+        return register
+
+    def _check_conversions(self) -> None:
+        """Refuse a version that cannot be converted to another, if there are functions."""
+        reconcilers = self._registrations.reconcilers.values()
+        check_conversions(self.conversions, (one.model for one in reconcilers if one.model))
+
     def object_of(self, model: object) -> KubeObject:
         """Return the cached object that a model was decoded from.
 
@@ -656,12 +701,19 @@ class Operator:
 
         Raises:
             InvalidModelError: a definition cannot describe a field; names the field.
+            InvalidArgumentError: functions convert to a version, and not to each other one.
         """
-        return definitions_of(
+        self._check_conversions()
+        found = [
             (each.model, declared)
             for each in self._registrations.reconcilers.values()
             if each.model is not None and (declared := each.custom_resource) is not None
-        )
+        ]
+        found += [(each.model, declaration_of(each.model)) for each in self.conversions.versions]
+        definitions = definitions_of(found)
+        if self.webhooks is None:
+            return definitions
+        return with_conversion(definitions, self.conversions, self.webhooks)
 
     def webhook_configurations(
         self, *, service_account: str | None = None, ca_bundle: bytes | None = None
@@ -741,12 +793,18 @@ class Operator:
             webhooks=self._webhook_accesses(),
         )
 
+    @property
+    def _converted(self) -> list[str]:
+        """The names of the definitions whose objects are converted."""
+        resources = dict.fromkeys(one.resource for one in self.conversions.versions)
+        return list(dict.fromkeys(f"{one.resource}.{one.group}" for one in resources))
+
     def _webhook_accesses(self) -> Sequence[Access]:
-        if self.webhooks is None or not self._hooks:
+        if self.webhooks is None:
             return ()
         from pyinformer.operator._webhook_rights import accesses_of
 
-        return accesses_of(self.webhooks, self.name, self._hooks)
+        return accesses_of(self.webhooks, self.name, self._hooks, self._converted)
 
     def controllers(
         self,
@@ -800,7 +858,8 @@ class Operator:
         Raises:
             ConfigurationError: webhooks need a package that is not installed.
             InvalidArgumentError: no function is registered, or an argument is invalid; or there are
-                hooks without `webhooks`, or `webhooks` without hooks.
+                hooks without `webhooks`, or `webhooks` without hooks; or functions convert to a
+                version, and not to each other one.
         """
         check_flag("serves_webhooks", serves_webhooks)
         return self._run_on(
@@ -825,6 +884,7 @@ class Operator:
         check_not_imported()
         check_cluster(cluster)
         self._check_registered()
+        self._check_conversions()
         checked = checked_namespaces(namespaces)
         self._warn_of_secrets(self._registrations.caches())
         self._trace(cluster)
@@ -847,7 +907,7 @@ class Operator:
         self, cluster: Cluster, *, lingers: bool
     ) -> Callable[[Callable[[], bool]], ServedHooks] | None:
         """Return what makes the server of the hooks for a run; None if there are none."""
-        has_hooks = bool(self._hooks)
+        has_hooks = bool(self._hooks or self.conversions.versions)
         if self.webhooks is None and not has_hooks:
             return None
         if self.webhooks is None:
@@ -864,8 +924,8 @@ class Operator:
             self.name,
             self.webhooks,
             self._hooks,
-            targets=targets_of(self._hooks),
-            convert=None,
+            targets=targets_of(self._hooks, self._converted),
+            convert=self.conversions.answer if self.conversions.versions else None,
             lingers=lingers and self.webhooks.service is not None,
         )
 
@@ -913,7 +973,8 @@ class Operator:
             health_port: its port; 0 for a free one, None for no endpoint.
 
         Raises:
-            InvalidArgumentError: no function is registered, or an argument is invalid.
+            InvalidArgumentError: no function is registered, or an argument is invalid; or functions
+                convert to a version, and not to each other one.
             CacheSyncTimeoutError: a cache did not sync in time; its text gives the reason, and its
                 notes what to do about resources that the server does not serve.
             ConfigurationError: the health endpoint cannot listen.

@@ -24,6 +24,7 @@ from pyinformer.admission.certificates import (
     ServingCertificate,
     Target,
 )
+from pyinformer.admission.conversion import CONVERSION_PATH
 from pyinformer.operator._webhook_rights import secret_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _log = get_logger(__name__)
 
 _Conversion: TypeAlias = Callable[[bytes], Answer]
 
-CONVERSION_PATH: Final = "/convert"
 _SHARE_OF_TIME: Final = 0.8  # of the API server's timeout, to wait for the caches
 _LONGEST_WAIT_SECONDS: Final = 5.0
 # Until the nodes know that the pod ends, which takes a second or two, its Service sends requests.

@@ -179,7 +179,7 @@ def _webhook_files(app: Operator, settings: ManifestSettings) -> dict[str, str]:
         "app": app.name,
         "namespace": namespace,
         "service": service,
-        "early": _EARLY if False else "",
+        "early": _EARLY if app.conversions.versions else "",
     }
     configurations = app.webhook_configurations(service_account=f"{namespace}/{app.name}")
     released = app.webhook_configurations(service_account=f"{namespace}/{_RELEASE_NAME}")

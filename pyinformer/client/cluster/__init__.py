@@ -12,6 +12,7 @@ from pyinformer.client.cluster._discovery import Discovery
 from pyinformer.client.cluster._field_manager import writing_as
 from pyinformer.client.cluster._json_conversion import Body
 from pyinformer.client.cluster._json_conversion import body_of as body_of
+from pyinformer.client.cluster._json_conversion import whole_body_of as whole_body_of
 from pyinformer.client.cluster._log_stream import LogStream
 from pyinformer.client.cluster._managed_fields_upgrade import upgrade_managed_fields
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch

@@ -316,5 +316,6 @@ def _struct_fields(value: Struct) -> Iterator[tuple[str, object]]:
     config = value.__struct_config__
     if config.tag_field is not None:
         yield config.tag_field, config.tag
-    for field in msgspec.structs.fields(value):
-        yield field.encode_name, getattr(value, field.name)
+    names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+    for encoded, name in names:  # msgspec.structs.fields() reads all annotations, each time
+        yield encoded, getattr(value, name)

@@ -1,0 +1,248 @@
+"""The registry of functions between models, and the conversion of objects by them.
+
+An object keeps its metadata except for labels and annotations, as the server requires it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, final
+
+import msgspec
+
+from pyinformer._runtime.clock import monotonic
+from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.tasks import (
+    FailureLog,
+    check_plain,
+    error_text,
+    name_of,
+    repeats_text,
+    trace_text,
+)
+from pyinformer.admission._answers import Answer
+from pyinformer.admission.conversion._reviews import converted, failed, read_request
+from pyinformer.admission.conversion._versions import (
+    ConvertedVersion,
+    ConvertFunction,
+    FunctionFailedError,
+    Step,
+    chain,
+    unreachable,
+)
+from pyinformer.client.cluster import whole_body_of
+from pyinformer.errors import InformerError, InvalidArgumentError, InvalidObjectError
+from pyinformer.objects import (
+    JSONObject,
+    ObjectCodec,
+    check_model,
+    complaint_of,
+    decode_model,
+    decoder_of,
+)
+
+_log = get_logger(__name__)
+
+_CHANGEABLE: Final = ("labels", "annotations")
+_NO_VALUE: Final = msgspec.Raw(b"null")
+
+
+class _Object(msgspec.Struct):
+    """What every object has, and what no model may have to know."""
+
+    api_version: str = msgspec.field(name="apiVersion")
+    kind: str
+    metadata: msgspec.Raw
+    status: msgspec.Raw = _NO_VALUE
+
+
+_decode: Final = decoder_of(_Object)
+_fields_of: Final = decoder_of(dict[str, msgspec.Raw])
+
+
+@final
+class Conversions:
+    """Functions between the models of custom resources, which answer ConversionReviews.
+
+    A conversion takes the shortest chain of functions: pairwise, or through a hub.
+    """
+
+    def __init__(self) -> None:
+        self._versions: dict[tuple[str, str], ConvertedVersion] = {}  # by apiVersion and kind
+        self._functions: dict[tuple[ConvertedVersion, ConvertedVersion], ConvertFunction] = {}
+        self._chains: dict[tuple[ConvertedVersion, ConvertedVersion], tuple[Step, ...] | None] = {}
+        self._failures = FailureLog()
+
+    @property
+    def versions(self) -> tuple[ConvertedVersion, ...]:
+        """The versions between which functions convert, in the order of their registration."""
+        return tuple(self._versions.values())
+
+    def add(
+        self, function: ConvertFunction, source: ConvertedVersion, target: ConvertedVersion
+    ) -> None:
+        """Register a function from one version to another.
+
+        Args:
+            function: returns an instance of the target's model for one of the source's. It may
+                change its argument.
+            source: the version from which it converts.
+            target: the version to which it converts.
+
+        Raises:
+            InvalidArgumentError: both are not versions of one resource; or a version has another
+                model already, or both a function.
+            InvalidTypeError: the function is asynchronous, or cannot be called with one argument;
+                or a model is not one.
+        """
+        check_plain(function, "convert(source)", 1)
+        check_model(source.model)
+        check_model(target.model)
+        _check_names(source, target)
+        for version in (source, target):
+            known = self._versions.get((version.resource.api_version, version.kind), version)
+            if known != version:
+                reason = f"{known} is converted already, so {version} cannot be"
+                raise InvalidArgumentError("convert", reason)
+        if (source, target) in self._functions:
+            known_name = name_of(self._functions[source, target])
+            reason = f"{known_name} already converts {source} to {target}"
+            raise InvalidArgumentError("convert", reason)
+        for version in (source, target):
+            self._versions[version.resource.api_version, version.kind] = version
+        self._functions[source, target] = function
+        self._chains.clear()
+
+    def check(self, others: Iterable[ConvertedVersion] = ()) -> None:
+        """Refuse a resource of which a version cannot be converted to another.
+
+        Args:
+            others: further versions; those of resources without conversions are ignored.
+
+        Raises:
+            InvalidArgumentError: names the pair for which there is no chain of functions.
+        """
+        known = {(one.resource.group, one.kind) for one in self.versions}
+        versions = dict.fromkeys(self.versions)
+        versions |= dict.fromkeys(one for one in others if (one.resource.group, one.kind) in known)
+        for group, kind in known:
+            of_one = [one for one in versions if (one.resource.group, one.kind) == (group, kind)]
+            for source, target in unreachable(self._functions, of_one):
+                pair = f"{source.model.__name__}, {target.model.__name__}"
+                reason = (
+                    f"no function leads from {source} to {target}: register one with"
+                    f" @app.convert({pair}); every version must lead to every other one"
+                )
+                raise InvalidArgumentError("convert", reason)
+
+    def answer(self, body: bytes) -> Answer:
+        """Return the answer to a ConversionReview: all of its objects, or why it failed.
+
+        Args:
+            body: the body of the request, as JSON.
+        """
+        request = read_request(body)
+        if isinstance(request, Answer):
+            return request
+        try:
+            objects = [self.convert(bytes(one), request.wanted) for one in request.objects or ()]
+        except InvalidObjectError as error:
+            return failed(request.uid, f"{error.what}: {error.shown}")
+        except FunctionFailedError as error:
+            self._report(error, request.wanted)
+            return failed(request.uid, f"{error}; the log of the operator says more")
+        return converted(request.uid, objects)
+
+    def convert(self, obj: bytes, api_version: str) -> bytes:
+        """Return an object in another version; the same bytes if it is in that version.
+
+        Fields that its model does not know are dropped, except a status that neither model has.
+
+        Args:
+            obj: its JSON text.
+            api_version: `group/version`.
+
+        Raises:
+            InvalidObjectError: it is not an object of a known version, or does not fit its model.
+            FunctionFailedError: a function raised, or returned something else than its target.
+        """
+        try:
+            found = _decode(obj)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidObjectError("an object", complaint_of(error)) from error
+        source = self._version(found.api_version, found.kind)
+        target = self._version(api_version, found.kind)
+        if source == target:
+            return obj
+        steps = self._steps(source, target)
+        decoded = ObjectCodec[None](source.resource, share_labels=False).decode(obj, 0, len(obj))
+        value: object = decode_model(decoded, source.model)
+        for step in steps:
+            value = step.take(value)
+        body = _body(value, steps[-1])
+        path = (source, *(step.target for step in steps))
+        if all("metadata" in one.fields for one in path):
+            metadata = _changed_metadata(found.metadata, body.get("metadata"))
+        else:
+            metadata = found.metadata
+        if "status" not in source.fields | target.fields and found.status != _NO_VALUE:
+            body["status"] = found.status
+        head = {"apiVersion": api_version, "kind": found.kind, "metadata": metadata}
+        return msgspec.json.encode({**head, **body, **head})
+
+    def _version(self, api_version: str, kind: str) -> ConvertedVersion:
+        found = self._versions.get((api_version, kind))
+        if found is None:
+            known = ", ".join(f"{kind} of {version}" for version, kind in self._versions)
+            reason = f"is not converted here; known: {known or 'none'}"
+            raise InvalidObjectError(f"{kind} of {api_version}", reason)
+        return found
+
+    def _steps(self, source: ConvertedVersion, target: ConvertedVersion) -> tuple[Step, ...]:
+        if (source, target) not in self._chains:
+            self._chains[source, target] = chain(self._functions, source, target)
+        steps = self._chains[source, target]
+        if steps is None:
+            raise InvalidObjectError(f"{source}", f"no function leads to {target}")
+        return steps
+
+    def _report(self, error: FunctionFailedError, wanted: str) -> None:
+        """Log why a function failed, a line in a minute for each kind of failure."""
+        cause = error.__cause__ or error
+        unlogged = self._failures.due(cause, monotonic())
+        if unlogged is not None:
+            _log.error(
+                "a conversion to %s failed: %s: %s%s%s",
+                wanted,
+                error.args[0],
+                error_text(cause),
+                repeats_text(unlogged),
+                trace_text(cause),
+            )
+
+
+def _check_names(source: ConvertedVersion, target: ConvertedVersion) -> None:
+    mine = (source.resource.group, source.resource.resource, source.kind)
+    theirs = (target.resource.group, target.resource.resource, target.kind)
+    for word, one, other in zip(("group", "plural name", "kind"), mine, theirs, strict=True):
+        if one != other:
+            reason = f"{source} and {target} must have one {word}; got {one!r} and {other!r}"
+            raise InvalidArgumentError("convert", reason)
+    if source.resource == target.resource:
+        reason = f"{source} and {target} are one version; each version has one model"
+        raise InvalidArgumentError("convert", reason)
+
+
+def _body(value: object, last: Step) -> JSONObject:
+    try:
+        return whole_body_of(value, "converted")  # type: ignore[arg-type]  # a model, as checked
+    except InformerError as error:
+        name = name_of(last.function)
+        raise FunctionFailedError(f"{name} returned what JSON cannot express") from error
+
+
+def _changed_metadata(metadata: msgspec.Raw, changed: object) -> object:
+    """Return the metadata of an object with the labels and annotations that a function set."""
+    set_by_function = changed if isinstance(changed, dict) else {}
+    new = {name: set_by_function[name] for name in _CHANGEABLE if name in set_by_function}
+    return {**_fields_of(bytes(metadata)), **new} if new else metadata
