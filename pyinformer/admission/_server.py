@@ -134,7 +134,7 @@ class WebhookServer(Startable):
                 listener.close()
             runner, self._runner = self._runner, None
             if runner is not None:
-                await run_shielded("the last answers of webhooks", runner.cleanup())
+                await run_shielded("the last answers of webhooks", _end(runner))
 
     async def _accept(self, _: TaskGroup, ready: Callable[[], None]) -> None:
         """Accept connections until cancelled; each is shaken hands with in a task of its own."""
@@ -238,6 +238,17 @@ class WebhookServer(Startable):
         finally:
             self._active -= 1
             self._bytes -= length
+
+
+async def _end(runner: web.AppRunner) -> None:
+    """Close a server: what its clients do not close by themselves is cut."""
+    connections = [] if runner.server is None else runner.server.connections
+    transports = [one.transport for one in connections]
+    await runner.cleanup()
+    for transport in transports:
+        if transport is not None:
+            transport.abort()
+    await asyncio.sleep(0)  # in which the loop closes their sockets
 
 
 async def _body_of(request: web.Request) -> bytes | Answer:

@@ -33,6 +33,6 @@ def _show(name: str, content_type: str, _: Mapping[str, str]) -> Document:
 
 @cache
 def _content_of(name: str) -> bytes:
-    from importlib.resources import files  # noqa: PLC0415 - loads much, and few show the page
+    from importlib.resources import files
 
     return (files("pyinformer.operator") / "debug" / name).read_bytes()

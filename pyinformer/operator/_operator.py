@@ -6,7 +6,6 @@ Everything is stored in the Operator: two of them in one process share nothing.
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -18,8 +17,6 @@ import typing_extensions
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import check_callable, check_not_imported, check_plain, checked_by
-from pyinformer.admission import Hook, HookKind, HookOptions, HookSet, Review, Webhooks
-from pyinformer.admission.conversion import Conversions, with_conversion
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.cache.store import IndexFunction, Lister
@@ -36,19 +33,16 @@ from pyinformer.errors import (
 )
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.objects import (
-    Access,
     GroupVersionResource,
     JSONObject,
     KubeObject,
     Selector,
     V,
     check_flag,
-    check_text,
     check_type,
 )
 from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._conversions import add_conversion, check_conversions
-from pyinformer.operator._custom_resource import declaration_of, definitions_of
+from pyinformer.operator._custom_resource import definitions_of
 from pyinformer.operator._declarations import (
     DEFAULT_MEMORY,
     Owned,
@@ -72,13 +66,16 @@ from pyinformer.operator._reconciler import (
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
-from pyinformer.policies import MutatingPolicy, Policy, checked_policies
 from pyinformer.sharding import Buckets, Shard, check_group, uid_range_of
 from pyinformer.telemetry.metrics import NO_METRICS, Metrics
 from pyinformer.telemetry.tracing import FencedTracing, Tracing
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded by the operators that have them
+    from pyinformer.admission import HookOptions, Review, Webhooks
+    from pyinformer.admission.conversion import Conversions
+    from pyinformer.operator._hooks import OperatorHooks
     from pyinformer.operator._served_hooks import ServedHooks
+    from pyinformer.policies import MutatingPolicy, Policy
 
 _log = get_logger(__name__)
 
@@ -89,10 +86,6 @@ _R = TypeVar("_R", bound=Result | None)
 _S = TypeVar("_S")
 _T = TypeVar("_T")
 
-_NO_WEBHOOKS = (
-    "must be given: how does the API server reach the hooks?"
-    ' Operator(..., webhooks=pyinformer.Webhooks(service="namespace/name"))'
-)
 _HEALTH_PORT = 8081  # the port of probes in controller-runtime's operators
 
 
@@ -208,18 +201,16 @@ class Operator:
         self.name: str = name
         self.sharding: Buckets | Shard | None = sharding
         self.leader_election: LeaderElection | None = leader_election
-        if webhooks is not None:
-            check_type("webhooks", webhooks, Webhooks)
         self.webhooks: Webhooks | None = webhooks
-        self._hooks = HookSet(name)
-        self.policies: tuple[Policy | MutatingPolicy, ...] = checked_policies(policies)
-        self.conversions: Conversions = Conversions()
-        """The functions of `convert`, which answer ConversionReviews."""
+        self.policies: tuple[Policy | MutatingPolicy, ...] = _checked_policies(policies)
         self._writes = checked_writes(writes)
         self._metrics = metrics
         self._tracing = FencedTracing.of(tracing)
         self._uid_range = uid_range_of(sharding) if isinstance(sharding, Shard) else None
         self._registrations = Registrations(name, self._uid_range)
+        self._loaded: OperatorHooks | None = None
+        if webhooks is not None:
+            self._loaded = self._hooks  # which checks them
         self._decoded: DecodedObjects = {}
         self._is_secrets_warning_logged = False
 
@@ -368,7 +359,7 @@ class Operator:
                 called so.
             LifecycleError: the operator runs.
         """
-        return self._hook("validate", api_version, plural, model, options)
+        return self._hooks.registering("validate", api_version, plural, model, options)
 
     @overload
     def default(
@@ -408,36 +399,7 @@ class Operator:
             InvalidTypeError: as for `validate`.
             LifecycleError: the operator runs.
         """
-        return self._hook("default", api_version, plural, model, options)
-
-    def _hook(
-        self,
-        kind: HookKind,
-        api_version: str,
-        plural: str,
-        model: type[object] | None,
-        options: HookOptions,
-    ) -> object:
-        check_text("plural", plural)
-        path, _, subresource = plural.partition("/")
-        resource = GroupVersionResource.of(api_version, path)
-        checked = checked_model(model, resource)
-
-        def register(function: Any, /) -> Any:  # noqa: ANN401 - the overloads are RegisterHook's
-            self._registrations.refuse_if_running(f"{kind}()")
-            self._hooks.add(
-                Hook(
-                    kind=kind,
-                    resource=resource,
-                    subresource=subresource,
-                    function=function,
-                    model=checked,
-                    **options,
-                )
-            )
-            return function
-
-        return register
+        return self._hooks.registering("default", api_version, plural, model, options)
 
     async def wait_started(self, name: str) -> None:
         """Wait until a reconcile function that was registered while this runs has started.
@@ -532,15 +494,15 @@ class Operator:
         """
 
         def register(function: Callable[[_S], _T], /) -> Callable[[_S], _T]:
-            add_conversion(self.conversions, function, source, target)
+            self._hooks.add_conversion(function, source, target)
             return function
 
         return register
 
-    def _check_conversions(self) -> None:
-        """Refuse a version that cannot be converted to another, if there are functions."""
-        reconcilers = self._registrations.reconcilers.values()
-        check_conversions(self.conversions, (one.model for one in reconcilers if one.model))
+    @property
+    def conversions(self) -> Conversions:
+        """The functions of `convert`, which answer ConversionReviews."""
+        return self._hooks.conversions
 
     def object_of(self, model: object) -> KubeObject:
         """Return the cached object that a model was decoded from.
@@ -703,17 +665,14 @@ class Operator:
             InvalidModelError: a definition cannot describe a field; names the field.
             InvalidArgumentError: functions convert to a version, and not to each other one.
         """
-        self._check_conversions()
-        found = [
+        declared = [
             (each.model, declared)
             for each in self._registrations.reconcilers.values()
             if each.model is not None and (declared := each.custom_resource) is not None
         ]
-        found += [(each.model, declaration_of(each.model)) for each in self.conversions.versions]
-        definitions = definitions_of(found)
-        if self.webhooks is None:
-            return definitions
-        return with_conversion(definitions, self.conversions, self.webhooks)
+        return (
+            definitions_of(declared) if self._loaded is None else self._loaded.definitions(declared)
+        )
 
     def webhook_configurations(
         self, *, service_account: str | None = None, ca_bundle: bytes | None = None
@@ -736,19 +695,7 @@ class Operator:
         Raises:
             InvalidArgumentError: the operator has no `webhooks`.
         """
-        if self.webhooks is None:
-            raise InvalidArgumentError("webhooks", _NO_WEBHOOKS)
-        if service_account is not None:
-            check_text("service_account", service_account)
-            if service_account.count("/") != 1 or not all(service_account.split("/")):
-                reason = f"must be namespace/name, got {service_account!r}"
-                raise InvalidArgumentError("service_account", reason)
-        if ca_bundle is not None:
-            check_type("ca_bundle", ca_bundle, bytes)
-        encoded = "" if ca_bundle is None else base64.b64encode(ca_bundle).decode()
-        return self._hooks.configurations(
-            self.webhooks, service_account=service_account, ca_bundle=encoded
-        )
+        return self._hooks.configurations(service_account=service_account, ca_bundle=ca_bundle)
 
     def required_rbac(
         self,
@@ -790,21 +737,8 @@ class Operator:
             namespaces=None if namespaces is None else frozenset(namespaces),
             election=self.leader_election,
             sharding=self.sharding,
-            webhooks=self._webhook_accesses(),
+            webhooks=() if self._loaded is None else self._loaded.accesses(),
         )
-
-    @property
-    def _converted(self) -> list[str]:
-        """The names of the definitions whose objects are converted."""
-        resources = dict.fromkeys(one.resource for one in self.conversions.versions)
-        return list(dict.fromkeys(f"{one.resource}.{one.group}" for one in resources))
-
-    def _webhook_accesses(self) -> Sequence[Access]:
-        if self.webhooks is None:
-            return ()
-        from pyinformer.operator._webhook_rights import accesses_of
-
-        return accesses_of(self.webhooks, self.name, self._hooks, self._converted)
 
     def controllers(
         self,
@@ -884,7 +818,8 @@ class Operator:
         check_not_imported()
         check_cluster(cluster)
         self._check_registered()
-        self._check_conversions()
+        if self._loaded is not None:
+            self._loaded.check()
         checked = checked_namespaces(namespaces)
         self._warn_of_secrets(self._registrations.caches())
         self._trace(cluster)
@@ -900,34 +835,22 @@ class Operator:
             leader_election=self.leader_election,
             sharding=self.sharding,
             is_program=is_program,
-            serve=self._server_of_hooks(cluster, lingers=is_program) if serves_webhooks else None,
+            serve=self._serving(cluster, lingers=is_program) if serves_webhooks else None,
         )
 
-    def _server_of_hooks(
+    def _serving(
         self, cluster: Cluster, *, lingers: bool
     ) -> Callable[[Callable[[], bool]], ServedHooks] | None:
-        """Return what makes the server of the hooks for a run; None if there are none."""
-        has_hooks = bool(self._hooks or self.conversions.versions)
-        if self.webhooks is None and not has_hooks:
-            return None
-        if self.webhooks is None:
-            raise InvalidArgumentError("webhooks", _NO_WEBHOOKS)
-        if not has_hooks:
-            reason = "must be left out, or a hook registered: @app.validate, default or convert"
-            raise InvalidArgumentError("webhooks", reason)
-        from pyinformer.operator._served_hooks import ServedHooks
-        from pyinformer.operator._webhook_rights import targets_of
+        return None if self._loaded is None else self._loaded.serving(cluster, lingers=lingers)
 
-        return partial(
-            ServedHooks,
-            cluster,
-            self.name,
-            self.webhooks,
-            self._hooks,
-            targets=targets_of(self._hooks, self._converted),
-            convert=self.conversions.answer if self.conversions.versions else None,
-            lingers=lingers and self.webhooks.service is not None,
-        )
+    @property
+    def _hooks(self) -> OperatorHooks:
+        """What is declared for webhooks; its code is loaded by the first declaration."""
+        if self._loaded is None:
+            from pyinformer.operator._hooks import OperatorHooks
+
+            self._loaded = OperatorHooks(self.name, self.webhooks, self._registrations)
+        return self._loaded
 
     def _metrics_on(self, cluster: Cluster) -> Metrics:
         return cluster.metrics if self._metrics is None else self._metrics
@@ -1069,9 +992,19 @@ class Operator:
         return f"<Operator {self.name} with {names}>"
 
 
-def hooks_of(app: Operator) -> HookSet:
-    """Return the hooks of an operator."""
+def hooks_of(app: Operator) -> OperatorHooks:
+    """Return what an operator declares for its webhooks."""
     return app._hooks  # noqa: SLF001 - of this module
+
+
+def _checked_policies(
+    policies: Sequence[Policy | MutatingPolicy],
+) -> tuple[Policy | MutatingPolicy, ...]:
+    if isinstance(policies, list | tuple) and not policies:
+        return ()
+    from pyinformer.policies import checked_policies
+
+    return checked_policies(policies)
 
 
 @final

@@ -113,7 +113,7 @@ async def review(
         user={"username": user, "groups": list(groups)},
         dry_run=dry_run,
     )
-    reviews = [one for one in hooks_of(app).reviews().values() if asked.concerns(one.hook)]
+    reviews = [one for one in hooks_of(app).hooks.reviews().values() if asked.concerns(one.hook)]
     return await asked.outcome(reviews, written)
 
 

@@ -231,7 +231,7 @@ async def test_two_defaults_have_requests_of_their_own() -> None:
     with pytest.raises(InvalidArgumentError, match="name: 'databases' is registered already"):
         app.default(*_PLACE, operations=["update"], name="databases")(fill)
     app.default(*_PLACE, operations=["update"])(fill)
-    assert [one.name for one in hooks_of(app)] == ["databases", "databases-acme-io"]
+    assert [one.name for one in hooks_of(app).hooks] == ["databases", "databases-acme-io"]
     found = await review(app, "update", _database(), old=_database())
     assert found.object["spec"] == {"update": True}
 
@@ -303,7 +303,7 @@ async def _answer(body: bytes, app: pyinformer.Operator | None = None) -> Answer
     if app is None:
         app = _app()
         app.validate(*_PLACE, operations=["create", "delete"])(lambda _obj, _review: None)
-    (reviews,) = hooks_of(app).reviews().values()
+    (reviews,) = hooks_of(app).hooks.reviews().values()
     return await reviews.answer(body)
 
 
@@ -369,7 +369,7 @@ async def test_a_slow_hook_is_answered_within_the_timeout(timeout_seconds: float
     async def check(_obj: object, review: Review) -> None:
         await anyio.sleep_forever()
 
-    (reviews,) = hooks_of(app).reviews().values()
+    (reviews,) = hooks_of(app).hooks.reviews().values()
     answering = asyncio.create_task(reviews.answer(_body(), timeout_seconds=timeout_seconds))
     await elapse(0.9 * min(4.0, timeout_seconds or 4.0) + 0.01)
     answer = await answering

@@ -13,7 +13,6 @@ from pyinformer.cli.project._templates import render
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import dump_yaml_documents, yaml_scalar
 from pyinformer.operator import Operator
-from pyinformer.policies import policies_yaml
 from pyinformer.sharding import Shard
 
 _HEADER: Final = (
@@ -67,7 +66,7 @@ def manifests_of(app: Operator, settings: ManifestSettings, version: str) -> dic
     image = settings.image or f"{app.name}:{version.replace('+', '-')}"
     definitions = app.custom_resource_definitions()
     crd = _HEADER + dump_yaml_documents(definitions) if definitions else ""
-    policies = _HEADER + policies_yaml(app.policies) if app.policies else ""
+    policies = _policies(app)
     files = {
         **_webhook_files(app, settings),
         "deploy/policies.yaml": policies,
@@ -161,6 +160,14 @@ def _chart(
         "chart/templates/rbac.yaml": _HEADER + objects,
         **_workload_files("chart/templates", app, workload),
     }
+
+
+def _policies(app: Operator) -> str:
+    if not app.policies:
+        return ""
+    from pyinformer.policies import policies_yaml
+
+    return _HEADER + policies_yaml(app.policies)
 
 
 def _webhook_files(app: Operator, settings: ManifestSettings) -> dict[str, str]:
