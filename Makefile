@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := cli,testing
 BENCH_EXTRAS := cli,testing,compact,prometheus,opentelemetry
-TEST_EXTRAS := cli,testing,pydantic,compact,kopf,prometheus,opentelemetry
+TEST_EXTRAS := cli,testing,pydantic,compact,kopf,prometheus,opentelemetry,webhooks
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # uv takes a fifth of pip's time. pip is asked where uv fails: it alone reads pip's own configuration,
 # such as another index. Those of older Pythons cannot read dependency groups.

@@ -29,6 +29,11 @@ _DOORS: Final = {
         "kopf/_vault_session.py",  # the types of kopf's session
         "cli/scenes/_plain_informer.py",  # the errors that kubernetes_asyncio lets through
     ),
+    "cryptography": (
+        "admission/certificates/_x509.py",
+        "cli/doctor/_credential_expiry.py",  # the extra `cli` brings it, too
+    ),
+    "jsonpatch": ("admission/_reviews.py", "testing/_admission.py"),
     "kopf": ("kopf/",),
     "kubernetes_asyncio": ("cli/scenes/_plain_informer.py",),  # a plain program, beside ours
     "opentelemetry": ("telemetry/opentelemetry/",),

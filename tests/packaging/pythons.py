@@ -39,6 +39,7 @@ _EXTRAS = (
     "kopf",
     "prometheus",
     "opentelemetry",
+    "webhooks",
     "uvloop",
 )
 _TEST_GROUP = ("--group", f"{ROOT / 'pyproject.toml'}:test")
