@@ -20,7 +20,7 @@ import anyio
 from aiohttp import web
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import Host, Startable, error_text, run_shielded
+from pyinformer._runtime.tasks import Host, Startable, error_text, loop_time, run_shielded
 from pyinformer.admission._answers import Answer, refused
 from pyinformer.errors import ConfigurationError, InternalError
 
@@ -46,6 +46,8 @@ _HANDSHAKE_SECONDS: Final = 5.0
 _BODY_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 75.0  # the API server keeps connections for 90 s
 _LAST_ANSWERS_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 1.0  # an idle connection costs no more than that
+_LOOK_SECONDS: Final = 0.02
 _ANY: Final = "::"
 _SECONDS: Final = re.compile(r"(\d{1,3}(?:\.\d+)?)s")
 
@@ -81,6 +83,7 @@ class WebhookServer(Startable):
         self._runner: web.AppRunner | None = None
         self._handshakes: dict[asyncio.Task[None], object] = {}
         self._bytes = self._active = 0
+        self._is_draining = False
         self._accepting = Host("webhooks", self._accept)
 
     @property
@@ -120,6 +123,23 @@ class WebhookServer(Startable):
             await run_shielded("the end of webhooks", self.aclose())
             raise
 
+    async def drain(self, seconds: float, *, is_until_idle: bool) -> None:
+        """Answer on, and close each connection after its next answer: so none is cut in the middle.
+
+        The API server keeps connections, and a request that it sends while one is closed fails.
+
+        Args:
+            seconds: for how long.
+            is_until_idle: whether it ends as soon as no connection is left.
+
+        Cancellation:
+            Safe.
+        """
+        self._is_draining = True
+        ends_at = loop_time() + seconds
+        while loop_time() < ends_at and (self._connections() or not is_until_idle):  # noqa: ASYNC110 - nothing reports the last one
+            await anyio.sleep(min(_LOOK_SECONDS, max(0.0, ends_at - loop_time())))
+
     async def aclose(self) -> None:
         """Stop listening, answer what has arrived within 5 s, and close every connection.
 
@@ -127,6 +147,7 @@ class WebhookServer(Startable):
             Takes effect when that has ended.
         """
         try:
+            await run_shielded("the last reviews", self.drain(_DRAIN_SECONDS, is_until_idle=True))
             await self._accepting.aclose()
         finally:
             listener, self._listener = self._listener, None
@@ -200,11 +221,14 @@ class WebhookServer(Startable):
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         answer = await self._answered(request)
         headers = {"Retry-After": "1"} if answer.status == HTTPStatus.TOO_MANY_REQUESTS else None
-        return web.Response(
+        response = web.Response(
             body=answer.body,
             status=answer.status,
             headers={"Content-Type": answer.content_type, **(headers or {})},
         )
+        if self._is_draining:
+            response.force_close()
+        return response
 
     async def _answered(self, request: web.Request) -> Answer:
         route = self._routes.get(request.path)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
-from pyinformer._runtime.tasks import Startable, loop_time, run_shielded
+from pyinformer._runtime.tasks import Startable, run_shielded
 from pyinformer.admission import Answer, HookSet, Webhooks, WebhookServer, refused
 from pyinformer.admission.certificates import (
     CABundles,
@@ -138,7 +138,8 @@ class ServedHooks(Startable):
         """
         if self._is_listening and self._lingers:
             self._is_listening = False
-            await run_shielded("the last reviews", _linger(loop_time() + _LINGER_SECONDS))
+            draining = self._server.drain(_LINGER_SECONDS, is_until_idle=False)
+            await run_shielded("the last reviews", draining)
         self._is_listening = False
         await self._open.aclose()
 
@@ -155,10 +156,6 @@ class ServedHooks(Startable):
         if not self._can_answer.is_set():
             return refused(HTTPStatus.SERVICE_UNAVAILABLE, "the caches have not synced yet")
         return await answer(body, timeout_seconds=timeout_seconds)
-
-
-async def _linger(until: float) -> None:
-    await anyio.sleep(max(0.0, until - loop_time()))
 
 
 async def _converted(convert: _Conversion, body: bytes, _: float | None) -> Answer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 import pytest
@@ -68,11 +68,14 @@ def _leaf(authority: trustme.CA, folder: Path) -> None:
     leaf.cert_chain_pems[0].write_to_path(folder / "tls.crt")
 
 
-def _app(folder: Path, port: int) -> pyinformer.Operator:
+def _app(certificates: Path | str, port: int, **how: Any) -> pyinformer.Operator:
     reached = Webhooks(
-        url=f"https://127.0.0.1:{port}", certificates=folder, host="127.0.0.1", port=port
+        url=f"https://127.0.0.1:{port}",
+        certificates=certificates,
+        host="127.0.0.1",
+        port=how.pop("listens_on", port),
     )
-    app = pyinformer.Operator("hooks-test", webhooks=reached)
+    app = pyinformer.Operator("hooks-test", webhooks=reached, **how)
 
     @app.reconcile(*_PLACE, model=_Known)
     async def reconcile(request: Any, database: Any, cluster: Any) -> None:
@@ -306,3 +309,121 @@ def _certificate_at(app: pyinformer.Operator) -> bytes | None:
         context.wrap_socket(plain) as secured,
     ):
         return secured.getpeercert(binary_form=True)
+
+
+class _Service:
+    """Forwards connections to the replicas that are ready, as a Service does."""
+
+    def __init__(self) -> None:
+        self.ports: list[int] = []
+        self._server: asyncio.Server | None = None
+        self._open = set[asyncio.StreamWriter]()
+
+    @property
+    def port(self) -> int:
+        """The port of the Service."""
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._forward, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for one in tuple(self._open):
+            one.close()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        port = self.ports[0]
+        self.ports.append(self.ports.pop(0))
+        there, here = await asyncio.open_connection("127.0.0.1", port)
+        self._open |= {writer, here}
+        await asyncio.gather(_pump(reader, here), _pump(there, writer))
+        self._open -= {writer, here}
+
+
+async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while piece := await source.read(1 << 16):
+            target.write(piece)
+            await target.drain()
+    target.close()
+
+
+class _Load:
+    """Writes without pause, of which half should pass; stores what became of each."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._ends = False
+        self.outcomes: dict[str, list[str]] = {"postgres": [], "broken": []}
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._write(one)) for one in [*self.outcomes] * 2]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ends = True
+        await asyncio.gather(*self._tasks)
+
+    async def _write(self, engine: str) -> None:
+        while not self._ends:
+            try:
+                await self._cluster.create(_database("x", engine=engine), dry_run=True)
+            except APIStatusError as error:
+                self.outcomes[engine].append(f"{error.status} {error.message}")
+            else:
+                self.outcomes[engine].append("allowed")
+
+    async def wait(self, count: int) -> None:
+        """Wait for so many writes more of each kind."""
+        wanted = {engine: len(found) + count for engine, found in self.outcomes.items()}
+        while any(len(self.outcomes[engine]) < number for engine, number in wanted.items()):
+            await pause(0.05)
+
+
+async def test_two_replicas_answer_with_a_certificate_of_their_own_while_the_leader_ends(
+    kube_apiserver_session: KubeAPIServer, tmp_path: Path
+) -> None:
+    """Under load no write is refused that should pass, and none passes that should be refused."""
+    server = kube_apiserver_session
+    server.ensure_namespace(_NAMESPACE)
+    server.close_connections()
+    kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
+    election = pyinformer.LeaderElection(namespace=_NAMESPACE)
+    async with (
+        _Service() as service,
+        pyinformer.connect(kubeconfig) as cluster,
+        pyinformer.connect(kubeconfig) as other,
+        _applied(cluster, _app("self", service.port)),
+        _app("self", service.port, leader_election=election, listens_on=0).running(cluster) as one,
+    ):
+        service.ports.append(one.webhook_port or 0)
+        follower = _app("self", service.port, leader_election=election, listens_on=0)
+        async with follower.running(other) as two:
+            service.ports.append(two.webhook_port or 0)
+            await _eventually(lambda: _is_defaulted(cluster))
+            async with _Load(cluster) as load:
+                await load.wait(30)
+                service.ports.remove(one.webhook_port or 0)  # it is not ready any more
+                await one.aclose()
+                await load.wait(30)
+        assert set(load.outcomes["postgres"]) == {"allowed"}
+        (refusal,) = set(load.outcomes["broken"])
+        assert refusal.startswith("500 ")
+        assert "failed with ValueError" in refusal
+
+
+@asynccontextmanager
+async def _applied(cluster: Cluster, app: pyinformer.Operator) -> AsyncIterator[None]:
+    """Define the resource, and have the server ask hooks whose authority it does not know yet."""
+    made = [await cluster.apply(_definitions()[0], field_manager="test", force=True)]
+    try:
+        await _eventually(lambda: _is_served(cluster))
+        made += [await cluster.create(one) for one in app.webhook_configurations()]
+        yield
+    finally:
+        for one in reversed(made):
+            await cluster.delete(one)
