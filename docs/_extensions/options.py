@@ -53,6 +53,8 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "pyinformer.Operator.every",
         "pyinformer.Operator.follow",
         "pyinformer.Operator.run",
+        "pyinformer.admission.Webhooks",
+        "pyinformer.admission.HookOptions",
         "pyinformer.policies.Policy",
         "pyinformer.policies.MutatingPolicy",
         "pyinformer.operator.Owns",
