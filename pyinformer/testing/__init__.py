@@ -13,6 +13,7 @@ from pyinformer._runtime.late_names import late_getattr
 if TYPE_CHECKING:
     from pyinformer.testing._connector import Connector
     from pyinformer.testing._fault_run import FaultRun
+    from pyinformer.testing._lossless_conversion import assert_lossless
     from pyinformer.testing.apiserver.access import Token
     from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
@@ -67,6 +68,7 @@ _HOMES = {
     "Verdict": "histories",
     "World": "world",
     "WriteRecord": "world",
+    "assert_lossless": "_lossless_conversion",
     "check_history": "histories",
     "replay": "replays",
 }
@@ -100,6 +102,7 @@ __all__ = [
     "Verdict",
     "World",
     "WriteRecord",
+    "assert_lossless",
     "check_history",
     "replay",
 ]

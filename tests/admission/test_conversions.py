@@ -219,7 +219,7 @@ def test_one_failure_fails_the_review_and_its_text_is_not_sent(
         pytest.param(lambda _: None, "returned a NoneType", id="nothing"),
         pytest.param(
             lambda _: New(NewSpec(note=float("nan"))),  # type: ignore[arg-type]  # on purpose
-            "returned what JSON cannot express",
+            "JSON cannot express a New that was returned",
             id="not-json",
         ),
     ],

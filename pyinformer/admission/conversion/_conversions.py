@@ -5,7 +5,7 @@ An object keeps its metadata except for labels and annotations, as the server re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, final
 
 import msgspec
@@ -166,29 +166,24 @@ class Conversions:
             InvalidObjectError: it is not an object of a known version, or does not fit its model.
             FunctionFailedError: a function raised, or returned something else than its target.
         """
-        try:
-            found = _decode(obj)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidObjectError("an object", complaint_of(error)) from error
+        found = _read(obj)
         source = self._version(found.api_version, found.kind)
         target = self._version(api_version, found.kind)
-        if source == target:
-            return obj
-        steps = self._steps(source, target)
-        decoded = ObjectCodec[None](source.resource, share_labels=False).decode(obj, 0, len(obj))
-        value: object = decode_model(decoded, source.model)
-        for step in steps:
-            value = step.take(value)
-        body = _body(value, steps[-1])
-        path = (source, *(step.target for step in steps))
-        if all("metadata" in one.fields for one in path):
-            metadata = _changed_metadata(found.metadata, body.get("metadata"))
-        else:
-            metadata = found.metadata
-        if "status" not in source.fields | target.fields and found.status != _NO_VALUE:
-            body["status"] = found.status
-        head = {"apiVersion": api_version, "kind": found.kind, "metadata": metadata}
-        return msgspec.json.encode({**head, **body, **head})
+        return (
+            obj if source == target else _converted(obj, found, source, self._steps(source, target))
+        )
+
+    def rewrite(self, obj: bytes) -> bytes:
+        """Return an object as its model writes it: with its defaults, without unknown fields.
+
+        Args:
+            obj: its JSON text.
+
+        Raises:
+            InvalidObjectError: it is not an object of a known version, or does not fit its model.
+        """
+        found = _read(obj)
+        return _converted(obj, found, self._version(found.api_version, found.kind), ())
 
     def _version(self, api_version: str, kind: str) -> ConvertedVersion:
         found = self._versions.get((api_version, kind))
@@ -221,6 +216,32 @@ class Conversions:
             )
 
 
+def _read(obj: bytes) -> _Object:
+    try:
+        return _decode(obj)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidObjectError("an object", complaint_of(error)) from error
+
+
+def _converted(
+    obj: bytes, found: _Object, source: ConvertedVersion, steps: Sequence[Step]
+) -> bytes:
+    decoded = ObjectCodec[None](source.resource, share_labels=False).decode(obj, 0, len(obj))
+    value: object = decode_model(decoded, source.model)
+    for step in steps:
+        value = step.take(value)
+    path = (source, *(step.target for step in steps))
+    body = _body(value)
+    metadata: object = found.metadata
+    if all("metadata" in one.fields for one in path):
+        metadata = _changed_metadata(found.metadata, body.get("metadata"))
+    if "status" not in source.fields | path[-1].fields and found.status != _NO_VALUE:
+        body["status"] = found.status
+    api_version = path[-1].resource.api_version
+    head = {"apiVersion": api_version, "kind": found.kind, "metadata": metadata}
+    return msgspec.json.encode({**head, **body, **head})
+
+
 def _check_names(source: ConvertedVersion, target: ConvertedVersion) -> None:
     mine = (source.resource.group, source.resource.resource, source.kind)
     theirs = (target.resource.group, target.resource.resource, target.kind)
@@ -233,12 +254,12 @@ def _check_names(source: ConvertedVersion, target: ConvertedVersion) -> None:
         raise InvalidArgumentError("convert", reason)
 
 
-def _body(value: object, last: Step) -> JSONObject:
+def _body(value: object) -> JSONObject:
     try:
-        return whole_body_of(value, "converted")  # type: ignore[arg-type]  # a model, as checked
+        return whole_body_of(value, "model")  # type: ignore[arg-type]  # a model, as checked
     except InformerError as error:
-        name = name_of(last.function)
-        raise FunctionFailedError(f"{name} returned what JSON cannot express") from error
+        name = type(value).__name__
+        raise FunctionFailedError(f"JSON cannot express a {name} that was returned") from error
 
 
 def _changed_metadata(metadata: msgspec.Raw, changed: object) -> object:
