@@ -535,6 +535,38 @@ def crd(
         raise typer.Exit(print_definitions(targets, output=sys.stdout, errors=sys.stderr))
 
 
+@app.command(epilog=EPILOG)
+def migrate(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A CustomResourceDefinition, such as databases.acme.io."
+        ),
+    ],
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="The server checks each write and stores nothing.")
+    ] = False,
+    context: _options.Context = None,
+    kubeconfig: _options.Kubeconfig = None,
+    server: _options.Server = None,
+    user: _options.User = None,
+    group: _options.Groups = None,
+    verbose: _options.Verbose = False,
+) -> None:
+    """Store all objects of a custom resource again, in the version that is its storage version.
+
+    Nothing else of them changes. Then the other versions are removed from status.storedVersions of
+    the definition, so that it can do without them. If the server refuses an object, they are not.
+    """
+    from pyinformer.cli._migrate import Migration
+
+    _configure_logs(verbose)
+    access = _options.access_of(kubeconfig, context, server, user, group)
+    migration = Migration(access=access, name=name, dry_run=dry_run)
+    raise typer.Exit(migration.run(output=sys.stdout, errors=sys.stderr))
+
+
 @app.command()
 def rbac(
     target: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="An Operator.")],

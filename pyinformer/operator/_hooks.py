@@ -174,8 +174,7 @@ class OperatorHooks:
     @property
     def _converted(self) -> list[str]:
         """The names of the definitions whose objects are converted."""
-        resources = (one.resource for one in self.conversions.versions)
-        return list(dict.fromkeys(f"{one.resource}.{one.group}" for one in resources))
+        return list(dict.fromkeys(one.name for one in self.conversions.versions))
 
     def serving(
         self, cluster: Cluster, *, lingers: bool

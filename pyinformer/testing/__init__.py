@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyinformer.testing._admission import Reviewed, review
     from pyinformer.testing._connector import Connector
     from pyinformer.testing._fault_run import FaultRun
+    from pyinformer.testing._lossless_conversion import assert_lossless
     from pyinformer.testing.apiserver.access import Token
     from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
@@ -69,6 +70,7 @@ _HOMES = {
     "Verdict": "histories",
     "World": "world",
     "WriteRecord": "world",
+    "assert_lossless": "_lossless_conversion",
     "check_history": "histories",
     "replay": "replays",
     "review": "_admission",
@@ -104,6 +106,7 @@ __all__ = [
     "Verdict",
     "World",
     "WriteRecord",
+    "assert_lossless",
     "check_history",
     "replay",
     "review",

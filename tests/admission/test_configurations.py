@@ -1,4 +1,4 @@
-"""The configurations by which the API server asks hooks, and the manifests that have them."""
+"""The configurations by which the API server asks hooks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import base64
 from typing import Any
 
 import pytest
-import yaml
 
 import pyinformer
 from pyinformer.admission import Webhooks
-from pyinformer.cli.project._manifest_settings import ManifestSettings
-from pyinformer.cli.project._manifests import manifests_of
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 
@@ -86,45 +83,3 @@ def test_a_wrong_account_is_refused(wrong: Any) -> None:
         _app().webhook_configurations(service_account=wrong)
     with pytest.raises(InvalidTypeError, match="ca_bundle"):
         _app().webhook_configurations(ca_bundle=wrong)
-
-
-def test_manifests_have_the_service_its_port_and_the_configurations() -> None:
-    files = manifests_of(_app(), ManifestSettings(), "0.1.0")
-    service, mutating, validating = yaml.safe_load_all(files["deploy/webhooks.yaml"])
-    assert service["metadata"] == {"namespace": "db", "name": "hooks"}
-    assert service["spec"]["ports"][0]["targetPort"] == "webhooks"
-    assert mutating["kind"] == "MutatingWebhookConfiguration"
-    assert validating["kind"] == "ValidatingWebhookConfiguration"
-    deployment = next(iter(yaml.safe_load_all(files["deploy/deployment.yaml"])))
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert {"name": "webhooks", "containerPort": 9443} in container["ports"]
-    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
-    assert "  - webhooks.yaml\n" in files["deploy/kustomization.yaml"]
-    rules = list(yaml.safe_load_all(files["deploy/rbac.yaml"]))
-    granted = {
-        (resource, verb, *rule.get("resourceNames", ()))
-        for one in rules
-        for rule in one.get("rules", ())
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    assert ("secrets", "create") in granted
-    assert ("secrets", "update", "db-webhooks") in granted
-    assert ("secrets", "update") not in granted
-    assert ("mutatingwebhookconfigurations", "patch", "db") in granted
-    chart = files["chart/templates/webhooks.yaml"]
-    assert "system:serviceaccount:db:{{ .Release.Name }}" in chart
-    assert 'if ne .Release.Namespace "db"' in chart
-
-
-def test_the_service_is_in_the_namespace_of_the_pods() -> None:
-    with pytest.raises(InvalidArgumentError, match="webhooks: is 'shop/hooks', but the operator"):
-        manifests_of(_app(service="shop/hooks"), ManifestSettings(), "0.1.0")
-
-
-def test_an_operator_without_webhooks_has_no_file_of_them() -> None:
-    app = pyinformer.Operator("db")
-    app.reconcile("acme.io/v1", "databases")(lambda _request, _obj, _cluster: None)
-    files = manifests_of(app, ManifestSettings(), "0.1.0")
-    assert files["deploy/webhooks.yaml"] == ""
-    assert "webhooks" not in files["deploy/deployment.yaml"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -219,7 +220,7 @@ def test_one_failure_fails_the_review_and_its_text_is_not_sent(
         pytest.param(lambda _: None, "returned a NoneType", id="nothing"),
         pytest.param(
             lambda _: New(NewSpec(note=float("nan"))),  # type: ignore[arg-type]  # on purpose
-            "returned what JSON cannot express",
+            "JSON cannot express a New that was returned",
             id="not-json",
         ),
     ],
@@ -237,13 +238,32 @@ def test_a_wrong_result_fails_the_review(function: Callable[[Any], Any], words: 
         pytest.param(obj(kind="Lake"), "Lake of acme.io/v1beta1: is not converted", id="kind"),
         pytest.param(obj(kind="Lake\n\u202e"), r"Lake\n\u202e of acme.io", id="hostile-kind"),
         pytest.param(obj(kind="L" * 5000), "LLLLL", id="long-kind"),
-        pytest.param(obj(metadata={}), "has no name", id="no-name"),
+        pytest.param(obj(metadata=[]), "the metadata of a Database: Expected", id="metadata"),
+        pytest.param(obj(metadata={"name": 5}), "Expected `str`, got `int`", id="name"),
         pytest.param({"kind": "Database"}, "missing required field", id="no-version"),
         pytest.param(7, "Expected `object`, got `int`", id="no-object"),
     ],
 )
 def test_an_object_that_cannot_be_converted_is_named(given_object: Any, words: str) -> None:
     assert words in failure(conversions().answer(review([obj(2), given_object])))
+
+
+def test_an_object_whose_model_refuses_to_be_written_fails_the_review() -> None:
+    class Odd(pydantic.BaseModel):
+        size: int
+
+        @pydantic.field_serializer("size")
+        def refuse(self, _: int) -> int:
+            """Raise what no library expects."""
+            raise LookupError("hunter2")
+
+    registry = Conversions()
+    odd = version("v1", Odd)
+    registry.add(lambda old: Odd(size=old.spec.size), OLD, odd)
+
+    message = failure(registry.answer(review([obj()])))
+
+    assert message.startswith("JSON cannot express a Odd that was returned")
 
 
 def test_an_unknown_wanted_version_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -310,3 +311,63 @@ def test_a_name_that_kubernetes_does_not_take_is_refused(project: Path) -> None:
 
     assert done.exit_code == 1
     assert "the operator's name: must be a name of Kubernetes" in done.stderr
+
+
+_HOOKS = """
+app.validate("acme.io/v1", "databases/scale", operations=["update"])(lambda obj, review: None)
+app.default("acme.io/v1", "databases")(lambda obj, review: None)
+"""
+
+
+def _with_webhooks(project: Path, service: str) -> None:
+    file = project / _PACKAGE / "operator.py"
+    text = file.read_text(encoding="utf-8")
+    made = re.sub(
+        r"^app = pyinformer\.Operator\((.*?)\)$",
+        rf'app = pyinformer.Operator(\1, webhooks=pyinformer.Webhooks(service="{service}"))',
+        text,
+        count=1,
+        flags=re.MULTILINE,
+    )
+    assert made != text, text
+    file.write_text(made + _HOOKS, encoding="utf-8")
+
+
+def test_manifests_have_the_service_of_webhooks_its_port_and_the_configurations(
+    project: Path,
+) -> None:
+    name = "database-operator"
+    _with_webhooks(project, f"{name}/hooks")
+    assert manifests().exit_code == 0
+    files = files_of(project)
+    service, mutating, validating = yaml.safe_load_all(files["deploy/webhooks.yaml"])
+    assert service["metadata"] == {"namespace": name, "name": "hooks"}
+    assert service["spec"]["ports"][0]["targetPort"] == "webhooks"
+    assert mutating["kind"] == "MutatingWebhookConfiguration"
+    assert validating["kind"] == "ValidatingWebhookConfiguration"
+    deployment = next(iter(yaml.safe_load_all(files["deploy/deployment.yaml"])))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "webhooks", "containerPort": 9443} in container["ports"]
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
+    assert "  - webhooks.yaml\n" in files["deploy/kustomization.yaml"]
+    granted = {
+        (resource, verb, *rule.get("resourceNames", ()))
+        for one in yaml.safe_load_all(files["deploy/rbac.yaml"])
+        for rule in one.get("rules", ())
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert ("secrets", "create") in granted
+    assert ("secrets", "update", f"{name}-webhooks") in granted
+    assert ("secrets", "update") not in granted
+    assert ("mutatingwebhookconfigurations", "patch", name) in granted
+    chart = files["chart/templates/webhooks.yaml"]
+    assert f"system:serviceaccount:{name}:{{{{ .Release.Name }}}}" in chart
+    assert f'if ne .Release.Namespace "{name}"' in chart
+
+
+def test_the_service_of_webhooks_is_in_the_namespace_of_the_pods(project: Path) -> None:
+    _with_webhooks(project, "shop/hooks")
+    refused = manifests()
+    assert refused.exit_code != 0
+    assert "webhooks: is 'shop/hooks', but the operator is deployed in" in refused.output

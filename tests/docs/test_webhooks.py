@@ -1,9 +1,7 @@
-"""The page on webhooks: its program, its test, and the manifests of it."""
+"""The page on webhooks: its program, and its test."""
 
 from __future__ import annotations
 
-from pyinformer.cli.project._manifest_settings import ManifestSettings
-from pyinformer.cli.project._manifests import manifests_of
 from tests.docs import pages
 
 PAGE = "docs/howto/webhooks.md"
@@ -14,7 +12,7 @@ async def test_the_test_of_the_page_passes() -> None:
     await page.test_an_engine_is_final()
 
 
-def test_the_program_of_the_page_has_manifests() -> None:
+def test_the_server_is_asked_to_call_the_hooks_of_the_page() -> None:
     page = pages.module_of(PAGE)
-    files = manifests_of(page.app, ManifestSettings(), "0.1.0")
-    assert "databases.validate.db.webhook" in files["deploy/webhooks.yaml"]
+    _, validating = page.app.webhook_configurations(service_account="db/db")
+    assert validating["webhooks"][0]["name"] == "databases.validate.db.webhook"

@@ -464,6 +464,7 @@ PUBLIC: dict[str, list[str]] = {
         "Verdict",
         "World",
         "WriteRecord",
+        "assert_lossless",
         "check_history",
         "replay",
         "review",

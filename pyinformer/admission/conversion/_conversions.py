@@ -5,13 +5,15 @@ An object keeps its metadata except for labels and annotations, as the server re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, final
 
 import msgspec
 
+from pyinformer._printable import Lines
 from pyinformer._runtime.clock import monotonic
 from pyinformer._runtime.escaping_loggers import get_logger
+from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import (
     FailureLog,
     check_plain,
@@ -31,10 +33,12 @@ from pyinformer.admission.conversion._versions import (
     unreachable,
 )
 from pyinformer.client.cluster import whole_body_of
-from pyinformer.errors import InformerError, InvalidArgumentError, InvalidObjectError
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 from pyinformer.objects import (
+    GroupVersionKind,
     JSONObject,
-    ObjectCodec,
+    KubeObject,
+    ObjectMeta,
     check_model,
     complaint_of,
     decode_model,
@@ -43,8 +47,15 @@ from pyinformer.objects import (
 
 _log = get_logger(__name__)
 
+_DECODE_FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 _CHANGEABLE: Final = ("labels", "annotations")
 _NO_VALUE: Final = msgspec.Raw(b"null")
+
+
+class _Names(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
 
 
 class _Object(msgspec.Struct):
@@ -57,6 +68,7 @@ class _Object(msgspec.Struct):
 
 
 _decode: Final = decoder_of(_Object)
+_names_of: Final = decoder_of(_Names, skims=True)
 _fields_of: Final = decoder_of(dict[str, msgspec.Raw])
 
 
@@ -122,11 +134,10 @@ class Conversions:
         Raises:
             InvalidArgumentError: names the pair for which there is no chain of functions.
         """
-        known = {(one.resource.group, one.kind) for one in self.versions}
-        versions = dict.fromkeys(self.versions)
-        versions |= dict.fromkeys(one for one in others if (one.resource.group, one.kind) in known)
-        for group, kind in known:
-            of_one = [one for one in versions if (one.resource.group, one.kind) == (group, kind)]
+        given = tuple(others)
+        for name in dict.fromkeys(one.name for one in self.versions):
+            every = dict.fromkeys((*self.versions, *given))
+            of_one = [one for one in every if one.name == name]
             for source, target in unreachable(self._functions, of_one):
                 pair = f"{source.model.__name__}, {target.model.__name__}"
                 reason = (
@@ -166,29 +177,24 @@ class Conversions:
             InvalidObjectError: it is not an object of a known version, or does not fit its model.
             FunctionFailedError: a function raised, or returned something else than its target.
         """
-        try:
-            found = _decode(obj)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidObjectError("an object", complaint_of(error)) from error
+        found = _read(obj)
         source = self._version(found.api_version, found.kind)
         target = self._version(api_version, found.kind)
         if source == target:
             return obj
-        steps = self._steps(source, target)
-        decoded = ObjectCodec[None](source.resource, share_labels=False).decode(obj, 0, len(obj))
-        value: object = decode_model(decoded, source.model)
-        for step in steps:
-            value = step.take(value)
-        body = _body(value, steps[-1])
-        path = (source, *(step.target for step in steps))
-        if all("metadata" in one.fields for one in path):
-            metadata = _changed_metadata(found.metadata, body.get("metadata"))
-        else:
-            metadata = found.metadata
-        if "status" not in source.fields | target.fields and found.status != _NO_VALUE:
-            body["status"] = found.status
-        head = {"apiVersion": api_version, "kind": found.kind, "metadata": metadata}
-        return msgspec.json.encode({**head, **body, **head})
+        return _converted(obj, found, source, self._steps(source, target))
+
+    def rewrite(self, obj: bytes) -> bytes:
+        """Return an object as its model writes it: with its defaults, without unknown fields.
+
+        Args:
+            obj: its JSON text.
+
+        Raises:
+            InvalidObjectError: it is not an object of a known version, or does not fit its model.
+        """
+        found = _read(obj)
+        return _converted(obj, found, self._version(found.api_version, found.kind), ())
 
     def _version(self, api_version: str, kind: str) -> ConvertedVersion:
         found = self._versions.get((api_version, kind))
@@ -208,17 +214,53 @@ class Conversions:
 
     def _report(self, error: FunctionFailedError, wanted: str) -> None:
         """Log why a function failed, a line in a minute for each kind of failure."""
-        cause = error.__cause__ or error
-        unlogged = self._failures.due(cause, monotonic())
+        cause = error.__cause__
+        unlogged = self._failures.due(cause or error, monotonic())
         if unlogged is not None:
             _log.error(
-                "a conversion to %s failed: %s: %s%s%s",
-                wanted,
+                "%s: %s; a review of objects to be converted to %s has failed%s%s",
                 error.args[0],
-                error_text(cause),
+                error_text(cause) if cause else "it is wrong",
+                wanted,
                 repeats_text(unlogged),
-                trace_text(cause),
+                Lines(f"\n{trace_text(cause)}") if cause else "",
             )
+
+
+def _read(obj: bytes) -> _Object:
+    try:
+        return _decode(obj)
+    except _DECODE_FAILURES as error:
+        raise InvalidObjectError("an object", complaint_of(error)) from error
+
+
+def _converted(
+    obj: bytes, found: _Object, source: ConvertedVersion, steps: Sequence[Step]
+) -> bytes:
+    value: object = decode_model(_kube_object(obj, found, source), source.model)
+    for step in steps:
+        value = step.take(value)
+    path = (source, *(step.target for step in steps))
+    body = _body(value)
+    metadata: object = found.metadata
+    if all("metadata" in one.fields for one in path):
+        metadata = _changed_metadata(found.metadata, body.get("metadata"))
+    if "status" not in source.fields | path[-1].fields and found.status != _NO_VALUE:
+        body["status"] = found.status
+    api_version = path[-1].resource.api_version
+    head = {"apiVersion": api_version, "kind": found.kind, "metadata": metadata}
+    return msgspec.json.encode({**head, **body, **head})
+
+
+def _kube_object(obj: bytes, found: _Object, version: ConvertedVersion) -> KubeObject:
+    """Return an object with what a decoder and its errors need of it."""
+    try:
+        names = _names_of(bytes(found.metadata))
+    except _DECODE_FAILURES as error:
+        raise InvalidObjectError(f"the metadata of a {found.kind}", complaint_of(error)) from error
+    key = f"{names.namespace}/{names.name}" if names.namespace else names.name
+    gvk = GroupVersionKind(version.resource.group, version.resource.version, found.kind)
+    return KubeObject(key, ObjectMeta(names.namespace, names.name, "", ""), None, obj, gvk)
 
 
 def _check_names(source: ConvertedVersion, target: ConvertedVersion) -> None:
@@ -233,12 +275,14 @@ def _check_names(source: ConvertedVersion, target: ConvertedVersion) -> None:
         raise InvalidArgumentError("convert", reason)
 
 
-def _body(value: object, last: Step) -> JSONObject:
+def _body(value: object) -> JSONObject:
     try:
-        return whole_body_of(value, "converted")  # type: ignore[arg-type]  # a model, as checked
-    except InformerError as error:
-        name = name_of(last.function)
-        raise FunctionFailedError(f"{name} returned what JSON cannot express") from error
+        return whole_body_of(value, "model")  # type: ignore[arg-type]  # a model, as checked
+    except ENDS_PROGRAM:
+        raise
+    except BaseException as error:  # a fence: serializers of the user's model
+        name = type(value).__name__
+        raise FunctionFailedError(f"JSON cannot express a {name} that was returned") from error
 
 
 def _changed_metadata(metadata: msgspec.Raw, changed: object) -> object:

@@ -24,15 +24,14 @@ def with_conversion(
         conversions: of the operator.
         webhooks: how it is reached. The authority of its certificate, `caBundle`, is not set.
     """
-    resources = {(one.resource.group, one.resource.resource) for one in conversions.versions}
+    resources = {one.name for one in conversions.versions}
     client = client_config(webhooks, CONVERSION_PATH)
     found = []
     for definition in definitions:
-        spec = definition["spec"]
-        if (spec["group"], spec["names"]["plural"]) in resources:
+        if definition["metadata"]["name"] in resources:
             webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
             conversion = {"strategy": "Webhook", "webhook": webhook}
-            found.append({**definition, "spec": {**spec, "conversion": conversion}})
+            found.append({**definition, "spec": {**definition["spec"], "conversion": conversion}})
         else:
             found.append(definition)
     return found

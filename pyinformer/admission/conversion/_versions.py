@@ -32,6 +32,11 @@ class ConvertedVersion:
     model: type
     """A msgspec Struct, a dataclass or a pydantic model."""
 
+    @property
+    def name(self) -> str:
+        """The name of the resource, without a version: `databases.acme.io`."""
+        return f"{self.resource.resource}.{self.resource.group}"
+
     @cached_property
     def fields(self) -> frozenset[str]:
         """The names of the model's fields, as in an object."""
