@@ -24,29 +24,27 @@ class Webhooks:
 
         app = pyinformer.Operator("db", webhooks=pyinformer.Webhooks(service="acme/db"))
 
-    Args:
-        service: the Service in front of the operator's pods, as `namespace/name`.
-        url: instead of a Service, the base of the URL, such as `https://10.0.2.2:9443` of a laptop
-            that the API server can reach.
-        certificates: `self` for a certificate that the operator makes, keeps in a Secret and renews
-            by itself; or a folder with `tls.crt`, `tls.key` and, to let clients trust it, `ca.crt`,
-            as cert-manager and mounted Secrets have it, which is read again when it changes.
-        client_ca: a file with the authority of the API server's client certificate, if it has one:
-            other clients are then refused. None accepts every client, as is usual.
-        host: the address to listen on; `::` for all of IPv6 and IPv4.
-        port: the port to listen on; 0 for a free one.
-
     Raises:
         InvalidArgumentError: a value is invalid, or neither or both of service and url are given.
         InvalidTypeError: a value is of another type.
     """
 
     service: str | None = None
+    """The Service in front of the operator's pods, as `namespace/name`."""
     url: str | None = None
+    """In place of a Service, the base of the URL, such as `https://10.0.2.2:9443` of a laptop that
+    the API server can reach."""
     certificates: str | PathLike[str] = _SELF
+    """`self` for a certificate that the operator makes, keeps in a Secret and renews by itself; or
+    a folder with `tls.crt`, `tls.key` and, to let clients trust it, `ca.crt`, as cert-manager and
+    mounted Secrets have it, which is read again when it changes."""
     client_ca: str | PathLike[str] | None = None
+    """A file with the authority of the API server's client certificate, if it has one: other
+    clients are then refused. None accepts every client, as is usual."""
     host: str = "::"
+    """The address to listen on; `::` for all of IPv6 and IPv4."""
     port: int = 9443
+    """The port to listen on; 0 for a free one."""
 
     def __post_init__(self) -> None:
         if (self.service is None) == (self.url is None):

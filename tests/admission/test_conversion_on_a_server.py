@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 import trustme
-from aiohttp import web
 
 import pyinformer
-from pyinformer.admission import Webhooks
+from pyinformer.admission import Answer, Webhooks, WebhookServer
 from pyinformer.admission.conversion import with_conversion
 from pyinformer.errors import APIStatusError
 from pyinformer.operator import custom_resource
@@ -79,22 +78,13 @@ async def _webhook(ca: trustme.CA) -> AsyncIterator[str]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     ca.issue_cert("127.0.0.1").configure_cert(context)
 
-    async def convert(request: web.Request) -> web.Response:
-        answer = app.conversions.answer(await request.read())
-        return web.Response(
-            status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type}
-        )
+    async def convert(body: bytes, _: float | None) -> Answer:
+        return app.conversions.answer(body)
 
-    application = web.Application(client_max_size=1 << 24)
-    application.router.add_post("/convert", convert)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-        await site.start()
-        yield f"https://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with WebhookServer(
+        {"/convert": convert}, context=context, host="127.0.0.1", port=0
+    ) as server:
+        yield f"https://127.0.0.1:{server.port}"
 
 
 @pytest.fixture
