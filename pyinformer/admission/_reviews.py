@@ -21,7 +21,7 @@ from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import FailureLog, error_text, repeats_text
 from pyinformer.admission._answers import Answer, refused
 from pyinformer.admission._review import Denied, Operation, Review, User, shown
-from pyinformer.client.cluster import before_and_after
+from pyinformer.client.cluster import changed_parts
 from pyinformer.errors import ConfigurationError, ModelMismatchError
 from pyinformer.objects import (
     GroupVersionKind,
@@ -209,8 +209,11 @@ class Reviews:
             raise TypeError(f"{self.hook.path} returned a {type(returned).__name__}, not None")
         if self._make_patch is None:
             return ()
-        whole, edited = before_and_after(written, given)
-        return cast("Sequence[JSONObject]", self._make_patch(whole, edited).patch)
+        # The library compares slowly, so it gets only what differs.
+        before, after = changed_parts(written, given)
+        if before == after:
+            return ()
+        return cast("Sequence[JSONObject]", self._make_patch(before, after).patch)
 
     def _decoded(self, obj: KubeObject) -> Any:  # noqa: ANN401 - the hook's model
         return obj if self.hook.model is None else decode_model(obj, self.hook.model)

@@ -62,7 +62,7 @@ class WebhookServer(Startable):
             later handshakes.
         host: the address to listen on; `::` for all of IPv6 and IPv4.
         port: the port; 0 for a free one.
-        problem: called before a review; why it cannot be answered yet, empty if it can.
+        limits: how many bytes a body may have, by the paths for which it is not 8 MiB.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class WebhookServer(Startable):
         context: ssl.SSLContext | None,
         host: str,
         port: int,
-        problem: Callable[[str], str] = lambda _: "",
+        limits: Mapping[str, int] | None = None,
     ) -> None:
         self._routes = dict(routes)
         self._context = context
         self._host = host
         self._port = port
-        self._problem = problem
+        self._limits = dict(limits or {})
         self._listener: socket.socket | None = None
         self._runner: web.AppRunner | None = None
         self._handshakes: dict[asyncio.Task[None], object] = {}
@@ -107,7 +107,7 @@ class WebhookServer(Startable):
             why = os.strerror(error.errno) if error.errno else error
             reason = f"{why}; choose another port, 0 for any"
             raise ConfigurationError(source, reason) from error
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
             app,
@@ -238,15 +238,15 @@ class WebhookServer(Startable):
             return refused(HTTPStatus.METHOD_NOT_ALLOWED, "only POST")
         if request.content_type != "application/json":
             return refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only application/json")
-        if why := self._problem(request.path):
-            return refused(HTTPStatus.SERVICE_UNAVAILABLE, why)
-        length = MAX_BODY_BYTES if request.content_length is None else request.content_length
-        if length > MAX_BODY_BYTES:
-            return refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
-        if self._active >= _MAX_REVIEWS or self._bytes + length > _MAX_BYTES:
+        limit = self._limits.get(request.path, MAX_BODY_BYTES)
+        length = limit if request.content_length is None else request.content_length
+        if length > limit:
+            return _too_large(limit)
+        is_full = self._active >= _MAX_REVIEWS or self._bytes + length > _MAX_BYTES
+        if is_full and self._active:  # one alone may be as large as its path allows
             return refused(HTTPStatus.TOO_MANY_REQUESTS, "too many reviews at once")
         with self._reserved(length):
-            body = await _body_of(request)
+            body = await _body_of(request, limit)
             if isinstance(body, Answer):
                 return body
             if not body:
@@ -275,15 +275,23 @@ async def _end(runner: web.AppRunner) -> None:
     await asyncio.sleep(0)  # in which the loop closes their sockets
 
 
-async def _body_of(request: web.Request) -> bytes | Answer:
+async def _body_of(request: web.Request, limit: int) -> bytes | Answer:
     """Read a body, or return the answer to one that is too large or does not come."""
+    pieces, size = list[bytes](), 0
     try:
         with anyio.fail_after(_BODY_SECONDS):
-            return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        return refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
+            async for piece in request.content.iter_any():
+                pieces.append(piece)
+                size += len(piece)
+                if size > limit:
+                    return _too_large(limit)
     except TimeoutError:
         return refused(HTTPStatus.REQUEST_TIMEOUT, f"no whole body within {_BODY_SECONDS:g} s")
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> Answer:
+    return refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {limit} bytes")
 
 
 def _seconds_of(timeout: str) -> float | None:

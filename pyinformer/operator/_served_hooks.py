@@ -24,7 +24,7 @@ from pyinformer.admission.certificates import (
     ServingCertificate,
     Target,
 )
-from pyinformer.admission.conversion import CONVERSION_PATH
+from pyinformer.admission.conversion import CONVERSION_BYTES, CONVERSION_PATH
 from pyinformer.operator._webhook_rights import secret_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _log = get_logger(__name__)
 
 _Conversion: TypeAlias = Callable[[bytes], Answer]
 
+_LARGE_BYTES: Final = 256 << 10  # some hundred objects, which take some 10 ms
 _SHARE_OF_TIME: Final = 0.8  # of the API server's timeout, to wait for the caches
 _LONGEST_WAIT_SECONDS: Final = 5.0
 # Until the nodes know that the pod ends, which takes a second or two, its Service sends requests.
@@ -85,7 +86,11 @@ class ServedHooks(Startable):
         if convert is not None:
             routes[CONVERSION_PATH] = partial(_converted, convert)
         self._server = WebhookServer(
-            routes, context=self._certificate.context, host=webhooks.host, port=webhooks.port
+            routes,
+            context=self._certificate.context,
+            host=webhooks.host,
+            port=webhooks.port,
+            limits={CONVERSION_PATH: CONVERSION_BYTES},
         )
         self._is_listening = False
         self._open = AsyncExitStack()
@@ -159,7 +164,9 @@ class ServedHooks(Startable):
 
 
 async def _converted(convert: _Conversion, body: bytes, _: float | None) -> Answer:
-    return convert(body)
+    if len(body) < _LARGE_BYTES:
+        return convert(body)
+    return await anyio.to_thread.run_sync(convert, body)  # it would block the loop
 
 
 def _certificate(

@@ -8,6 +8,13 @@ not. Nothing here reads or writes anything, so an answer depends on the review a
 
 from pyinformer.admission.conversion._conversions import Conversions
 from pyinformer.admission.conversion._definitions import CONVERSION_PATH, with_conversion
+from pyinformer.admission.conversion._reviews import MAX_BYTES as CONVERSION_BYTES
 from pyinformer.admission.conversion._versions import ConvertedVersion
 
-__all__ = ["CONVERSION_PATH", "Conversions", "ConvertedVersion", "with_conversion"]
+__all__ = [
+    "CONVERSION_BYTES",
+    "CONVERSION_PATH",
+    "Conversions",
+    "ConvertedVersion",
+    "with_conversion",
+]

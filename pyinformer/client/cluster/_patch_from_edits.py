@@ -54,13 +54,13 @@ def patch_of(before: KubeObject[object], edited: Body) -> JSONObject:
             elements of a list that the model does not fully know cannot be distinguished.
         InvalidTypeError: `edited` is not an object.
     """
-    whole, after = before_and_after(before, edited)
+    whole, after = _before_and_after(before, edited)
     with _within_the_limit("edited"):
         return object_patch(whole, after)
 
 
-def before_and_after(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
-    """Return an object, and the same with the edits: its model may not know all of its fields.
+def changed_parts(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
+    """Return the fields of an object that edits change, as they were and as they are then.
 
     Args:
         before: the object as it was.
@@ -71,6 +71,25 @@ def before_and_after(before: KubeObject[object], edited: Body) -> tuple[JSONObje
         InvalidArgumentError: as for `patch_of`.
         InvalidTypeError: as for `patch_of`.
     """
+    whole, after = _before_and_after(before, edited)
+    with _within_the_limit("edited"):
+        patch = object_patch(whole, after)
+        return _named_in(patch, whole), _named_in(patch, after)
+
+
+def _named_in(patch: JSONObject, obj: JSONObject) -> JSONObject:
+    """Return the part of an object that a patch is about."""
+    return {
+        name: _named_in(value, obj[name])
+        if isinstance(value, dict) and isinstance(obj[name], dict)
+        else obj[name]
+        for name, value in patch.items()
+        if name in obj
+    }
+
+
+def _before_and_after(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
+    """Return an object, and the same with the edits: its model may not know all of its fields."""
     whole = before.to_dict()
     with _within_the_limit("edited"):
         after = _edited(before, whole, edited)
