@@ -232,7 +232,7 @@ def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
             yield engaged.line()
             yield from (f"  {one.line()}" for one in engaged.controllers)
         if isinstance(status, LeaderElectionStatus):
-            yield f"leader election: {status}"
+            yield f"{status.title}: {status}"
         if isinstance(status, FleetStatus):
             yield f"fleet: {status}"
             yield from (one.line() for one in status.clusters)
