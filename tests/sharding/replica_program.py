@@ -21,17 +21,21 @@ from pyinformer.errors import InformerError
 from pyinformer.leaderelection import LeaderElectionOptions
 from tests.waiting import pause, until
 
+_END_SECONDS = 0.5  # that a cancelled reconcile takes, and a drain waits for
 _DELAYS_SECONDS = (0.0, 0.05, 0.5, 2.0)  # of a reconcile, before it writes
 
 
-async def main(settings: dict[str, Any]) -> None:
-    """Share until SIGTERM."""
-    config = ClusterConfig(
+def _config(settings: dict[str, Any]) -> ClusterConfig:
+    return ClusterConfig(
         server=settings["url"],
         ca_file=settings["ca_file"],
         credentials=StaticCredentials.bearer(settings["token"]),
         namespace=settings["namespace"],
     )
+
+
+async def main(settings: dict[str, Any]) -> None:
+    """Share until SIGTERM."""
     identity = settings["identity"]
     rng = random.Random(identity)
     app = pyinformer.Operator(
@@ -52,6 +56,9 @@ async def main(settings: dict[str, Any]) -> None:
         try:
             await pause(rng.choice(_DELAYS_SECONDS))
             outcome, wrote = await _reconcile(obj, cluster)
+        except asyncio.CancelledError:
+            await pause(_END_SECONDS)
+            raise
         except InformerError as error:
             outcome = type(error).__name__
             raise
@@ -77,7 +84,7 @@ async def main(settings: dict[str, Any]) -> None:
         await until(lambda: run.sharing is not None and run.sharing.is_member)
         log.write(json.dumps(("", time.monotonic(), time.monotonic(), "ready", 0, 0)) + "\n")
 
-    async with pyinformer.connect(config=config, write_options=writes) as cluster:
+    async with pyinformer.connect(config=_config(settings), write_options=writes) as cluster:
         running = app.running(
             cluster,
             namespaces=settings["namespace"],
