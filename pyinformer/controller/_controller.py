@@ -20,6 +20,7 @@ from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._primary_informers import (
     Clusters,
+    check_own,
     listed,
     own_requests,
     request_among,
@@ -304,12 +305,18 @@ class Controller(Startable, Generic[V]):
         Raises:
             LifecycleError: the controller was started; enqueue the request instead.
             InvalidTypeError: as for `enqueue`.
-            InvalidArgumentError: as for `enqueue`.
+            InvalidArgumentError: as for `enqueue`, or the object is in the share of another
+                process.
+            InformerError: this process has a share and does not have the object, and the server
+                could not be asked for it.
 
         Cancellation:
             Reaches the reconcile, which is awaited up to the grace period.
         """
-        return await self.engine.reconcile_once(request_among(self._primaries, request))
+        wanted = request_among(self._primaries, request)
+        if self.engine.lifecycle is None:  # else it is refused anyway
+            await check_own(self._primaries, wanted)
+        return await self.engine.reconcile_once(wanted)
 
     def requests_for(self, informer: SharedInformer[Any], event: Event[object]) -> list[Request]:
         """Return the requests that an event would make, with their reasons: for tests.

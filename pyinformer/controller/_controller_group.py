@@ -17,7 +17,7 @@ from pyinformer.objects import check_iterable, check_text
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from pyinformer.cache.informer import SharedInformerFactory
+    from pyinformer.cache.informer import SharedInformer, SharedInformerFactory
     from pyinformer.controller._controller import Controller
     from pyinformer.controller._status import EngagedClusterStatus
 
@@ -178,6 +178,12 @@ class ControllerGroup(Startable):
         check_text("cluster", cluster)
         engagement = self._engaged.get(cluster)
         return None if engagement is None or engagement.is_over else engagement.status()
+
+    @property
+    def engaged_informers(self) -> tuple[SharedInformer[Any], ...]:
+        """The informers of the engaged clusters: no factory has them."""
+        found = (one for each in tuple(self._engaged.values()) for one in each.informers)
+        return tuple(dict.fromkeys(found))
 
     async def wait_disengaged(self, cluster: str) -> None:
         """Wait until the controllers of a cluster have ended, by themselves or not.

@@ -130,7 +130,7 @@ class Engagement:
 
     def status(self) -> EngagedClusterStatus:
         """Return their state; from any thread."""
-        informers = self._informers()
+        informers = self.informers
         ages = [one.age_seconds() for one in informers]
         known = [age for age in ages if age is not None]
         return EngagedClusterStatus(
@@ -142,7 +142,9 @@ class Engagement:
             controllers=tuple(one.status() for one in self.controllers),
         )
 
-    def _informers(self) -> list[SharedInformer[Any]]:
+    @property
+    def informers(self) -> list[SharedInformer[Any]]:
+        """Those of all its controllers."""
         return list(
             dict.fromkeys(one for each in self.controllers for one in each.engine.informers)
         )

@@ -14,8 +14,9 @@ from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
     InvalidTypeError,
+    NotFoundError,
 )
-from pyinformer.objects import V, check_iterable, check_type
+from pyinformer.objects import UidRange, V, check_iterable, check_type
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster
@@ -167,6 +168,35 @@ def own_requests(primaries: Sequence[SharedInformer[V]]) -> Callable[[Request], 
         )
 
     return is_own
+
+
+async def check_own(primaries: Sequence[SharedInformer[V]], request: Request) -> None:
+    """Refuse the request of an object that is in another process's share.
+
+    It is not cached here, as if it were gone. The server is asked for what no cache has.
+
+    Raises:
+        InvalidArgumentError: naming the process that has the object.
+        InformerError: the server was asked, and the request failed.
+
+    Cancellation:
+        Safe.
+    """
+    is_own = own_requests(primaries)
+    if is_own is None or is_own(request):
+        return
+    for informer in primaries:
+        own, resource = informer.scope.uid_range, informer.scope.resource
+        if own is None or informer.cluster.name != request.cluster:
+            continue
+        try:
+            obj = await informer.cluster.get(resource.api_version, resource.resource, request.key)
+        except NotFoundError:
+            continue
+        uid = obj.metadata.uid
+        if not own.has(uid):
+            reason = f"{request.key} is of {UidRange.of(uid, own.total)}, and this is {own}"
+            raise InvalidArgumentError("request", f"{reason}: reconcile it in that process")
 
 
 async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> None:

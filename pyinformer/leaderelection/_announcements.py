@@ -134,7 +134,7 @@ class Announcements:
         if holder == TABLE_HOLDER and not self._is_member:
             _log.warning(
                 "%s waits: the Lease %s is held by replicas that share keys instead of electing a"
-                " leader, until the last of them has ended",
+                " leader, until the last of them has ended; delete it if all of them have crashed",
                 self._identity,
                 self._lease,
             )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer.errors import InternalError, InvalidArgumentError
 from pyinformer.leaderelection._lease import (
+    TABLE_HOLDER,
     LeaseRecord,
     Marker,
     WrittenVersions,
@@ -523,11 +524,14 @@ class Election:
         self._markers.clear()
 
     def _longest_term_from(self, now: float) -> float:
-        """Return when the term of a holder that may have renewed the Lease just now is over."""
-        return now + max(
-            self._options.lease_duration_seconds,
-            0.0 if self.lease is None else self._duration_of(self.lease),
-        )
+        """Return when the term of a holder that may have renewed the Lease just now is over.
+
+        The replicas that share keys by a table have terms of their own Leases.
+        """
+        lease, own = self.lease, self._options.lease_duration_seconds
+        if lease is None or lease.holder == TABLE_HOLDER:
+            return now + own
+        return now + max(own, self._duration_of(lease))
 
     def _duration_of(self, lease: LeaseRecord) -> float:
         return lease.duration_seconds or self._options.lease_duration_seconds

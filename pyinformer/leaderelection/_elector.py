@@ -116,10 +116,19 @@ class LeaderElectionStatus:
     watch_refusal: str = ""
     """Why the server refuses to let it list or watch the Lease, with the missing right; empty if
     the server does not refuse that. A replica that may not watch reads the Lease periodically."""
+    shares: str = ""
+    """The operator whose work several replicas share, each by a Lease of its own; empty if one
+    replica leads."""
+
+    @property
+    def title(self) -> str:
+        """What the Lease is for."""
+        return f"share of {self.shares}" if self.shares else "leader election"
 
     def __str__(self) -> str:
         if self.is_leading:
-            text = f"leads by {self.lease}, term {self.transitions}"
+            does = "works" if self.shares else "leads"
+            text = f"{does} by {self.lease}, term {self.transitions}"
             if self.renewed_seconds is not None:
                 text += f", renewed {self.renewed_seconds:.1f} s ago"
         elif self.renewed_seconds is not None:
@@ -249,6 +258,7 @@ class LeaderElector:
             is_watching=run is not None and not run.election.is_polling,
             last_error="" if run is None else run.last_error or run.waits_for,
             watch_refusal="" if run is None else run.watch_refusal,
+            shares="" if self._group is None else self._group.name,
         )
 
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:

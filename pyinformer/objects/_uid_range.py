@@ -8,7 +8,7 @@ A uid never changes, so an object is in the same share from its creation to its 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, Self, final
 
 _BITS: Final = 64
 _MASK: Final = (1 << _BITS) - 1
@@ -43,6 +43,11 @@ class UidRange:
     def selector(self) -> str:
         """The value of the parameter `shardSelector` of lists and watches."""
         return f"shardRange(object.metadata.uid, '0x{self.start:016x}', '0x{self.end:016x}')"
+
+    @classmethod
+    def of(cls, uid: str, total: int) -> Self:
+        """Return the one of `total` shares that an object with this uid is in."""
+        return cls((uid_hash(uid) + 1) * total - 1 >> _BITS, total)
 
     def has(self, uid: str) -> bool:
         """Return whether an object with this uid is in it."""

@@ -105,7 +105,7 @@ class ElectedControllers(Replica):
             group=None if rivals is None else LeaseGroup(GROUP_LABEL, rivals.group, rivals),
         )
         super().__init__(
-            f"the leader election of {name}",
+            f"the {'leader election of' if rivals is None else 'share'} {name}",
             builder,
             grace_seconds=durations.end_timeout_seconds
             + durations.renew_deadline_seconds

@@ -126,7 +126,8 @@ def ready_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
 def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
     """Return the problems that a restart would solve."""
     if isinstance(status, LeaderElectionStatus) and status.is_overdue:
-        text = f"leads without a renewal of the Lease {status.lease} for its whole duration"
+        does = "works" if status.shares else "leads"
+        text = f"{does} without a renewal of the Lease {status.lease} for its whole duration"
         yield Finding(f"overdue {status.lease}", text)
     sharing = sharing_of(status)
     if sharing is not None and sharing.is_overdue:

@@ -28,7 +28,7 @@ from pyinformer.cache.informer import (
     status_in_steps,
 )
 from pyinformer.cache.reflector import ReflectorState
-from pyinformer.controller import ControllerGroupStatus
+from pyinformer.controller import ControllerGroup, ControllerGroupStatus
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.fleet import FleetStatus
 from pyinformer.leaderelection import LeaderElectionStatus
@@ -200,7 +200,7 @@ class StatusPages:
 
 
 def overview_lines(
-    statuses: Iterable[Status], verdicts: Mapping[str, HealthVerdict]
+    statuses: Sequence[Status], verdicts: Mapping[str, HealthVerdict]
 ) -> Iterator[str]:
     """Yield the state in a line for each informer and controller, then the verdicts.
 
@@ -222,23 +222,45 @@ def overview_lines(
     yield from (f"note: {note}" for note in notes)
 
 
-def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
+def _status_lines(statuses: Sequence[Status]) -> Iterator[str]:
+    of_fleets: dict[str, list[EngagedClusterStatus]]
+    of_fleets = {one.name: [] for one in _each(_fleet_of, statuses)}
     for status in statuses:
         yield from (one.line() for one in informers_of(status))
         if isinstance(status, FactoryStatus):
             yield from status.lines_on_all()
         yield from (one.line() for one in controllers_of(status))
         for engaged in _engaged_of(status):
-            yield engaged.line()
-            yield from (f"  {one.line()}" for one in engaged.controllers)
+            if engaged.name in of_fleets:
+                of_fleets[engaged.name].append(engaged)
+            else:
+                yield from _engaged_lines(engaged, engaged.line())
         if isinstance(status, LeaderElectionStatus):
-            yield f"leader election: {status}"
-        if isinstance(status, FleetStatus):
-            yield f"fleet: {status}"
-            yield from (one.line() for one in status.clusters)
+            yield f"{status.title}: {status}"
         sharing = sharing_of(status)
         if sharing is not None:
             yield f"sharing: {sharing}"
+    for status in statuses:
+        if isinstance(status, FleetStatus):
+            yield f"fleet: {status}"
+            yield from _fleet_lines(status, of_fleets)
+
+
+def _fleet_lines(
+    status: FleetStatus, engaged: dict[str, list[EngagedClusterStatus]]
+) -> Iterator[str]:
+    """Yield its clusters, each with its controllers; two fleets may have a cluster of one name."""
+    for cluster in status.clusters:
+        yield cluster.line()
+        for one in engaged.pop(cluster.name, ()):
+            is_said = one.reason in cluster.reason
+            yield from _engaged_lines(one, "" if is_said else f"  {one.line()}")
+
+
+def _engaged_lines(status: EngagedClusterStatus, line: str) -> Iterator[str]:
+    if line:
+        yield line
+    yield from (f"  {one.line()}" for one in status.controllers)
 
 
 def _waiting(steps: Generator[None, None, FactoryStatus]) -> Generator[bytes, None, FactoryStatus]:
@@ -268,6 +290,8 @@ def _informers_of(watched: Iterable[HasStatus]) -> Iterable[SharedInformer[Any]]
     for one in watched:
         if isinstance(one, SharedInformerFactory):
             yield from one.informers
+        elif isinstance(one, ControllerGroup):
+            yield from one.engaged_informers
         elif isinstance(one, SharedInformer):
             yield one
 

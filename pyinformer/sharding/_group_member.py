@@ -26,6 +26,7 @@ from pyinformer._runtime.tasks import error_text, run_shielded
 from pyinformer.errors import (
     ConflictError,
     FencedError,
+    ForbiddenError,
     InformerError,
     InvalidArgumentError,
     NotFoundError,
@@ -190,7 +191,7 @@ class GroupMember:
         self._draining: set[int] = set()
         self._wake = anyio.Event()
         self._is_requesting = self._is_aborted = self._has_lost = self._has_warned = False
-        self._last_error = ""
+        self._errors: dict[type, str] = {}  # the last of each kind of request that fails
         self._without_owner = 0
         self._without_owner_since = 0.0
         self._living = self._moves = 0
@@ -260,7 +261,7 @@ class GroupMember:
             is_overdue=elector.is_overdue,
             last_error=(
                 elector.watch_refusal
-                or self._last_error
+                or next(iter(self._errors.values()), "")
                 or elector.last_error
                 or self._work.last_error
             ),
@@ -292,9 +293,9 @@ class GroupMember:
             try:
                 self.shares.on_table(lease, now)
             except InvalidArgumentError as error:  # next_step raises it in a life
-                if str(error) != self._last_error and self._term is None:
+                if str(error) != self._errors.get(type(error)) and self._term is None:
                     _log.error("%s waits to share: %s", self.name, error)
-                    self._last_error = str(error)
+                    self._errors[type(error)] = str(error)
             if now >= self._look_at:
                 self._look_at = now + self._rng.uniform(0.0, _SPREAD_SECONDS)
         elif self._is_shard(lease.name):
@@ -524,12 +525,17 @@ class GroupMember:
             await self._send_one(request)
             is_reported = True
         except (InformerError, msgspec.DecodeError) as error:
+            if isinstance(error, ForbiddenError):
+                error = error.with_hint("grant what `pyinformer rbac` prints")
+                pause_seconds = self._buckets.options.retry_period_seconds
+                self._look_at = max(self._look_at, self._clock() + pause_seconds)
             text = str(error) if isinstance(error, InformerError) else error_text(error)
-            if text != self._last_error:
+            if text != self._errors.get(type(request)):
                 _log.warning("%s: the table %s: %s", self.name, self._table, text)
-            self._last_error = text
+            self._errors[type(request)] = text
         else:
-            self._last_error = ""
+            for kind in (type(request), InvalidArgumentError):
+                self._errors.pop(kind, None)
         finally:  # cancelled, too: whether a write was carried out is unknown
             if not is_reported:
                 self.shares.on_failure(self._clock())

@@ -97,7 +97,7 @@ def test_each_part_of_a_program_has_a_row_and_trouble_comes_first() -> None:
         _cache("pods.v1"),
         stale,
         controllers=[_CONTROLLER],
-        leader_election=[_LEASE],
+        leader_election=[_LEASE, {**_LEASE, "lease": "ops/app.0-of-2", "shares": "app"}],
         sharing=[_SHARE],
         watchdog=None,
     )
@@ -108,9 +108,10 @@ def test_each_part_of_a_program_has_a_row_and_trouble_comes_first() -> None:
         ("trouble", "controller pods", "works"),
         ("ok", "cache pods.v1", "watching"),
         ("ok", "Lease ops/app", "leads"),
+        ("ok", "Lease ops/app.0-of-2", "works"),
         ("ok", "table ops/app", "shares"),
     ]
-    assert rows[4].figures == "40 of 128 buckets, 3 replicas, 2 move"
+    assert rows[5].figures == "40 of 128 buckets, 3 replicas, 2 move"
     assert rows[0].note.startswith("is stale, limit 300 s: last confirmed 400 s ago")
     assert rows[1].figures == "7 wait (400 s), 1/2 busy, 1 fail"
     assert rows[1].note.startswith("is behind: 7 keys behind, the oldest for 400 s")

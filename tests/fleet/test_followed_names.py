@@ -43,6 +43,7 @@ class Gateway:
         self.seen: list[tuple[str, str]] = []
         self.opened: list[str] = []
         self.tenants: SharedInformer[None] | None = None
+        self.group: ControllerGroup = ControllerGroup()
 
     @asynccontextmanager
     async def open(self, cluster: Cluster) -> AsyncIterator[Controller[None]]:
@@ -75,8 +76,8 @@ class Gateway:
 
             async with (
                 ClusterPool(self.open, connect=connect) as pool,
-                ControllerGroup() as group,
-                Fleet(pool, group, tenants, **settings) as fleet,
+                self.group,
+                Fleet(pool, self.group, tenants, **settings) as fleet,
             ):
                 yield fleet
 
@@ -102,14 +103,18 @@ async def test_tenants_come_go_and_move() -> None:
             await until(lambda: gateway.seen == [("tenants/t0:default/a", "first")])
             hub.create(tenant("t1", second.url))
             await until(lambda: ("tenants/t1:default/a", "second") in gateway.seen)
-            assert working(fleet) == ["tenants/t0", "tenants/t1"]
-            async with Health(fleet).server() as health:
+            await until(lambda: working(fleet) == ["tenants/t0", "tenants/t1"])
+            async with Health(gateway.group, fleet).server() as health:
                 _, page = await fetched(health.url, "/status")
                 _, text = await fetched(health.url, "/status?format=text")
+                _, explained = await fetched(health.url, "/explain?key=default/a")
             shown = json.loads(page)["fleet"]
             assert [one["name"] for one in shown] == ["tenants/t0", "tenants/t1"]
             assert "fleet: 2 of 2 clusters are used here" in text
             assert "fleet: cluster tenants/t0: working for " in text
+            assert text.count("cluster tenants/t0") == 1
+            assert text.count("controller maps") == 2
+            assert explained.count("It is cached at ") == 2
 
             # Its server has another address: it is followed there, without a caller.
             hub.update(tenant("t0", second.url))

@@ -79,6 +79,8 @@ class Line:
         """The namespace whose lists and watches get 403."""
         self.forbidden_path = ""
         """The end of the path of the streams that get 403."""
+        self.read_only_path = ""
+        """The end of the path whose writes get 403."""
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
         self.holds_new = False
@@ -117,7 +119,8 @@ class Line:
             await self.before(method)
         if self.is_down:
             raise TransportError(path, "the line is down", is_unreachable=True)
-        if self.is_forbidden:
+        is_read_only = bool(self.read_only_path) and path.endswith(self.read_only_path)
+        if self.is_forbidden or (is_read_only and method != "GET"):
             raise ForbiddenError(status=403, reason="Forbidden", request=f"{method} {path}")
         if self.answers:
             return self.answers.pop(0)

@@ -29,7 +29,8 @@ def test_the_hash_is_that_of_the_published_vectors(text: str, expected: int) -> 
 
 @given(st.text() | st.uuids().map(str), st.integers(1, 300))
 def test_each_uid_is_in_one_share(uid: str, total: int) -> None:
-    assert sum(UidRange(index, total).has(uid) for index in range(total)) == 1
+    having = [UidRange(index, total) for index in range(total) if UidRange(index, total).has(uid)]
+    assert having == [UidRange.of(uid, total)]
 
 
 @pytest.mark.parametrize("total", [*range(1, 130), 1000, 4097])

@@ -313,6 +313,13 @@ def test_one_leader_of_two_replicas_is_well_and_none_is_not(healthy: dict[str, A
     assert _findings(found) == [("no_leader", "warn")]
 
 
+def test_two_holders_of_a_share_are_no_leaders(healthy: dict[str, Any]) -> None:
+    first = _replica(healthy, shares="app")
+    second = _replica(healthy, shares="app", identity="app-2", holder="app-2", transitions=4)
+    (found,) = diagnose_replicas({"http://a": first, "http://b": second})
+    assert found.fact == "has 2 holders"
+
+
 def test_leases_of_one_name_in_two_clusters_are_not_two_leaders(healthy: dict[str, Any]) -> None:
     both = {**healthy, "leader_election": healthy["leader_election"] * 2}
     assert _findings(diagnose_replicas({"http://a": both, "http://b": both})) == []

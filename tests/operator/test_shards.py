@@ -219,6 +219,38 @@ def test_an_enqueued_key_of_another_shard_is_dropped(world: World) -> None:
     world.run(scenario)
 
 
+def test_reconcile_once_refuses_an_object_of_another_shard(world: World) -> None:
+    """It is not cached here: it would look as if it were gone."""
+
+    async def scenario() -> None:
+        app = pyinformer.Operator(_NAME, sharding=pyinformer.Shard(index=0, total=2))
+        found: dict[str, Any] = {}
+
+        @app.reconcile("v1", "configmaps")
+        async def reconcile(request: pyinformer.Request, obj: Any, _cluster: Cluster) -> None:
+            found[request.key] = obj
+
+        async with pyinformer.SharedInformerFactory(world.cluster) as factory:
+            (controller,) = app.controllers(world.cluster, factory)
+            await factory.start()
+            await factory.wait_for_cache_sync()
+            refused: dict[str, str] = {}
+            for key in [*sorted(_expected()), "default/unknown"]:
+                try:
+                    await controller.reconcile_once(key)
+                except InvalidArgumentError as error:
+                    refused[key] = str(error)
+        assert found.pop("default/unknown") is None
+        assert found.keys() | refused.keys() == _expected()
+        assert None not in found.values()
+        assert all(found)
+        assert len(refused) in range(1, len(_NAMES))
+        for key, text in refused.items():
+            assert f"{key} is of shard 1 of 2, and this is shard 0 of 2" in text
+
+    world.run(scenario)
+
+
 def test_own_writes_of_other_shards_are_not_shown(world: World) -> None:
     async def scenario() -> None:
         processes = _all(world, 2)
@@ -347,6 +379,10 @@ def test_another_total_waits_for_the_end_of_all_others(
         assert "shard 0 of 3" in new[0].waits_for
         assert "shard 1 of 2" in new[0].waits_for
         assert "shard 1 of 2" in new[0].run.health.overview()
+        shown = old[0].run.health.overview()
+        assert f"share of {_NAME}: works by default/{_NAME}.0-of-2" in shown
+        assert "leads" not in shown
+        assert "leader" not in shown
         lines = [one.getMessage() for one in caplog.records if "does not work" in one.getMessage()]
         assert any("shard 2 of 3" in one and "shard 0 of 2" in one for one in lines)
         await _end(old[0])

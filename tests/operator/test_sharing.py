@@ -377,6 +377,55 @@ def test_a_replica_that_elects_a_leader_says_once_that_it_waits_for_those_that_s
     world.run(scenario)
 
 
+def test_a_table_whose_replicas_have_all_crashed_may_be_deleted(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A leader waits for the terms of members that may not know it yet, and no longer."""
+
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        await _start(one, two)
+        electing = ElectingReplica(world, "three")
+        electing.start()
+        await pause(5)
+        ends = [await _crash(one), await _crash(two)]
+        await pause(60)
+        assert not electing.leads.is_set()
+        assert "delete it if all of them have crashed" in caplog.text
+        await world.cluster.delete(*_LEASES, "default/db-operator")
+        began_at = now()
+        await electing.leads.wait()
+        assert 10.0 < now() - began_at < 20.0
+        await electing.stop()
+        await asyncio.gather(*ends)
+
+    world.run(scenario)
+
+
+def test_a_replica_that_may_not_write_the_table_says_so_once_and_what_to_grant(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        await one.run.start()
+        await until(lambda: one.sharing.open == 128)
+        two.line.read_only_path = "/db-operator"
+        await two.run.start()
+        await until(lambda: two.sharing.is_member)
+        sent, began_at = len(two.line.calls), now()
+        await pause(60)
+        assert "grant what `pyinformer rbac` prints" in two.sharing.last_error
+        assert caplog.text.count("grant what `pyinformer rbac` prints") == 1
+        assert len(two.line.calls) - sent < 3 * (now() - began_at) / 2.0 + 5
+        two.line.read_only_path = ""
+        await until(lambda: one.sharing.open == two.sharing.open == 64)
+        assert not two.sharing.last_error
+        await one.run.aclose()
+        await two.run.aclose()
+
+    world.run(scenario)
+
+
 def test_a_drain_that_is_called_off_loses_no_event(world: World) -> None:
     async def scenario() -> None:
         one, two = (_Replica(world, name, count=2, workers=40) for name in ("one", "two"))

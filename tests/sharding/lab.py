@@ -2,6 +2,7 @@
 
 The witness is etcd: the versions of the table and of all objects, in the order of its revisions.
 Each write of a replica must fall into a time in which the table names it as the owner of the key.
+Some replicas get their objects late, and none may act on an object older than another one's write.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyinformer.sharding import bucket_of
+from pyinformer.testing import Fault, FaultProxy
 from tests.waiting import poll
 
 if TYPE_CHECKING:
@@ -32,11 +34,14 @@ if TYPE_CHECKING:
 NAMESPACE = "shop"
 TOKEN = "token-of-a-replica"  # of a server on loopback
 _GROUP = "db-operator"
-_BUCKETS = 128
-_OBJECTS = 60
+BUCKETS = 128
+OBJECTS = 60
 _PROGRAM = "tests.sharding.replica_program"
 _CALM_SECONDS = 60.0  # after the last fault, until everything is done
 _GONE_SECONDS = 10.0  # and then until each deletion is reconciled that a replica knows of
+_LATE_EVERY = 3  # of so many replicas, one has a watch of the objects that stalls again and again
+_STALL_BYTES, _CUT_BYTES = (1, 40_000), (50_000, 100_000)  # of 30 KB/s
+_RELEASE_CHANCE = 0.02  # at each write: after 2 s, on the average
 _END = "zz-end"
 _TABLE, _MARK = b'{"format":', b'{"by": '  # how the texts begin that etcd's protobuf has
 
@@ -68,6 +73,10 @@ class Reconcile(NamedTuple):
     began_at: float
     ended_at: float
     outcome: str
+    read: int
+    """The version of the object that it was called with; 0 if there was none."""
+    wrote: int
+    """The version that it wrote; 0 if it wrote none, or does not know."""
 
 
 @dataclass(slots=True)
@@ -78,9 +87,11 @@ class Report:
     writes: int = 0
     tables: int = 0
     claims: int = 0
+    takeovers: int = 0
+    """Reconciles of a key that another replica has written before."""
     deletions: int = 0
     unknown: int = 0
-    """Deletions that no replica has reconciled, since one that started later had the key."""
+    """Deletions that no replica has reconciled, since one that cannot know them had the key."""
     faults: list[str] = field(default_factory=list)
 
 
@@ -88,9 +99,10 @@ class Report:
 class _Replica:
     identity: str
     process: subprocess.Popen[bytes]
-    started_at: float
-    was_disturbed: bool = False
-    """It was stopped or killed, so that its reconciles may outlast its life."""
+    is_late: bool
+    """Its watch of the objects stalls. What is created and deleted meanwhile, a list may pass."""
+    disturbed_at: float = math.inf
+    """When it was first stopped or killed, so that its reconciles may outlast its life."""
 
 
 class Lab:
@@ -122,14 +134,30 @@ class Lab:
         self._all: list[_Replica] = []
         self._wanted: dict[str, int] = {}
         self._deleted_at: dict[str, float] = {}
+        self._tables_deleted_at: list[float] = []
         self._made = 0
+        self._proxy = FaultProxy(api, reads_requests=True, seed=seed)
+        late = Fault(
+            verb="watch",
+            resource="configmaps",
+            times=None,
+            stall_after_bytes=_STALL_BYTES,
+            cut_after_bytes=_CUT_BYTES,
+        )
+        self._proxy.faults.add(late)
         self._lock = threading.RLock()  # the API server is restarted by one thread at a time
         self._is_calm = threading.Event()
 
     def run(self) -> Report:
         """Play the run, and judge it."""
+        with self._proxy:
+            self._play()
+        self._judge()
+        return self.report
+
+    def _play(self) -> None:
         self._api.ensure_namespace(NAMESPACE)
-        for _ in range(_OBJECTS):
+        for _ in range(OBJECTS):
             self._make()
         writer = threading.Thread(target=self._write)
         try:
@@ -142,6 +170,7 @@ class Lab:
             self._disturb(self._fault_seconds / 3)
             self._is_calm.set()
             writer.join()
+            self._proxy.heal_requests()
             is_done = poll(self._is_done, timeout_seconds=_CALM_SECONDS, interval_seconds=0.5)
             if not is_done:
                 self.report.violations.append(f"not done: {self._undone()}")
@@ -153,8 +182,6 @@ class Lab:
             for one in self._all:
                 one.process.kill()
                 one.process.wait()
-        self._judge()
-        return self.report
 
     def _make(self) -> None:
         self._made += 1
@@ -166,6 +193,8 @@ class Lab:
         """Change, delete and create objects until it is calm."""
         rng = random.Random(self._rng.random())
         while not self._is_calm.wait(0.04):
+            if rng.random() < _RELEASE_CHANCE:
+                self._proxy.faults.release()
             name = rng.choice(list(self._wanted))
             if rng.random() < 0.1:
                 self._request("DELETE", f"configmaps/{name}", None)
@@ -195,7 +224,7 @@ class Lab:
     def _stop(self) -> None:
         """Stop a replica for a while: perhaps for longer than its Lease lasts."""
         one = self._rng.choice(self._replicas)
-        one.was_disturbed = True
+        one.disturbed_at = min(one.disturbed_at, time.monotonic())
         seconds = self._rng.uniform(0.3, 1.5) * self._durations.lease_duration_seconds
         one.process.send_signal(signal.SIGSTOP)
         self._note(f"stop {one.identity} for {seconds:.1f} s")
@@ -205,7 +234,7 @@ class Lab:
 
     def _kill(self) -> None:
         one = self._rng.choice(self._replicas)
-        one.was_disturbed = True
+        one.disturbed_at = min(one.disturbed_at, time.monotonic())
         self._note(f"kill {one.identity}")
         one.process.kill()
         one.process.wait()
@@ -235,6 +264,8 @@ class Lab:
             if leases:
                 name = self._rng.choice(leases)
                 self._note(f"delete the Lease {name}")
+                if name == _GROUP:
+                    self._tables_deleted_at.append(time.monotonic())
                 self._api.request("DELETE", f"{path}/{name}")
 
     def _note(self, what: str) -> None:
@@ -249,9 +280,11 @@ class Lab:
 
     def _start(self) -> None:
         identity = f"r{len(self._all) + 1}"
+        is_late = (len(self._all) + 1) % _LATE_EVERY == 0
+        server = self._proxy if is_late else self._api
         settings = {
-            "url": self._api.url,
-            "ca_file": str(self._api.ca_file),
+            "url": server.url,
+            "ca_file": str(server.ca_file),
             "token": TOKEN,
             "namespace": NAMESPACE,
             "identity": identity,
@@ -264,7 +297,7 @@ class Lab:
             [sys.executable, "-m", _PROGRAM, json.dumps(settings)], stderr=errors
         )
         errors.close()
-        replica = _Replica(identity, process, time.monotonic())
+        replica = _Replica(identity, process, is_late)
         self._note(f"start {identity}")
         self._all.append(replica)
         self._replicas.append(replica)
@@ -284,7 +317,7 @@ class Lab:
 
     def _judge(self) -> None:
         """Find writes of replicas that the table did not name as owners."""
-        owners: list[str] = [""] * _BUCKETS
+        owners: list[str] = [""] * BUCKETS
         marks: dict[str, dict[str, Any]] = {}
         handlers: dict[str, set[str]] = {}  # of deleted objects, the owners since then
         for one in self._versions():
@@ -292,33 +325,35 @@ class Lab:
                 before, owners = owners, _owners(one.text)
                 self.report.tables += 1
                 for key, its in handlers.items():
-                    its.add(owners[bucket_of(key, "", buckets=_BUCKETS)])
+                    its.add(owners[bucket_of(key, "", buckets=BUCKETS)])
                 self.report.claims += sum(
                     bool(new) and new != old for old, new in zip(before, owners, strict=True)
                 )
             elif one.is_deletion:
                 key = f"{NAMESPACE}/{one.name}"
-                handlers[key] = {owners[bucket_of(key, "", buckets=_BUCKETS)]}
+                handlers[key] = {owners[bucket_of(key, "", buckets=BUCKETS)]}
             elif one.text is not None and one.text != marks.get(one.name):
                 marks[one.name] = one.text
                 self.report.writes += 1
                 key = f"{NAMESPACE}/{one.name}"
-                owner = owners[bucket_of(key, "", buckets=_BUCKETS)]
+                owner = owners[bucket_of(key, "", buckets=BUCKETS)]
                 if owner not in {"", f"{_GROUP}.{one.text['by']}"}:
                     text = f"revision {one.revision}: {one.text} of {key}, which {owner} has"
                     self.report.violations.append(text)
         self._judge_reconciles()
+        self._judge_versions()
         self._judge_deletions(handlers)
 
     def _judge_deletions(self, handlers: dict[str, set[str]]) -> None:
         """Find deletions that were not reconciled, though all owners since then had seen them.
 
-        A replica that has started later cannot know them.
+        A replica that has started later cannot know them, nor one that was late for both events.
         """
+        late = {one.identity for one in self._all if one.is_late}
         ready_at = {
             f"{_GROUP}.{one.replica}": one.began_at
             for one in self._reconciles()
-            if one.outcome == "ready"
+            if one.outcome == "ready" and one.replica not in late
         }
         self.report.deletions = len(handlers)
         for key in self._forgotten():
@@ -329,17 +364,45 @@ class Lab:
                 self.report.unknown += 1
 
     def _judge_reconciles(self) -> None:
-        """Find reconciles of one key at the same time in two replicas that were not disturbed."""
-        calm = {one.identity for one in self._all if not one.was_disturbed}
+        """Find reconciles of one key at the same time in two replicas that were not disturbed.
+
+        What a deletion of the table has cancelled may still be ending, and writes nothing.
+        """
+        calm = {one.identity for one in self._all if one.disturbed_at == math.inf}
         by_key: dict[str, list[Reconcile]] = {}
         for one in self._reconciles():
             by_key.setdefault(one.key, []).append(one)
         for found in by_key.values():
             found.sort(key=lambda one: one.began_at)
             for before, after in pairwise(found):
-                is_calm = {before.replica, after.replica} <= calm
+                is_calm = {before.replica, after.replica} <= calm and not any(
+                    before.began_at - 1.0 < at < before.ended_at for at in self._tables_deleted_at
+                )
                 if is_calm and before.replica != after.replica and after.began_at < before.ended_at:
                     self.report.violations.append(f"at the same time: {before}, {after}")
+
+    def _judge_versions(self) -> None:
+        """Find reconciles with an object that is older than what another replica wrote before.
+
+        One that was stopped may have had the object for long when its function began.
+        """
+        calm_until = {one.identity: one.disturbed_at for one in self._all}
+        done: dict[str, list[Reconcile]] = {}
+        found = sorted(self._reconciles(), key=lambda one: one.began_at)
+        for one in found:
+            if one.wrote:
+                done.setdefault(one.key, []).append(one)
+        for one in found:
+            before = [
+                other
+                for other in done.get(one.key, ())
+                if other.replica != one.replica and other.ended_at < one.began_at
+            ]
+            if before and one.read and one.began_at < calm_until[one.replica]:
+                self.report.takeovers += 1
+                last = max(before, key=lambda other: other.wrote)
+                if one.read < last.wrote:
+                    self.report.violations.append(f"too old: {one}, after {last}")
 
     def _forgotten(self) -> list[str]:
         gone = {one.key for one in self._reconciles() if one.outcome == "gone"}
@@ -398,6 +461,6 @@ def _text_in(value: bytes, begins: bytes) -> dict[str, Any] | None:
 def _owners(table: dict[str, Any] | None) -> list[str]:
     """Return the Lease of the owner of each bucket; empty for none."""
     if table is None:
-        return [""] * _BUCKETS
+        return [""] * BUCKETS
     members = [lease for lease, _uid, _transitions in table["members"]]
     return ["" if at < 0 else members[at] for at in table["owners"]]

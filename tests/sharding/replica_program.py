@@ -21,17 +21,21 @@ from pyinformer.errors import InformerError
 from pyinformer.leaderelection import LeaderElectionOptions
 from tests.waiting import pause, until
 
+_END_SECONDS = 0.5  # that a cancelled reconcile takes, and a drain waits for
 _DELAYS_SECONDS = (0.0, 0.05, 0.5, 2.0)  # of a reconcile, before it writes
 
 
-async def main(settings: dict[str, Any]) -> None:
-    """Share until SIGTERM."""
-    config = ClusterConfig(
+def _config(settings: dict[str, Any]) -> ClusterConfig:
+    return ClusterConfig(
         server=settings["url"],
         ca_file=settings["ca_file"],
         credentials=StaticCredentials.bearer(settings["token"]),
         namespace=settings["namespace"],
     )
+
+
+async def main(settings: dict[str, Any]) -> None:
+    """Share until SIGTERM."""
     identity = settings["identity"]
     rng = random.Random(identity)
     app = pyinformer.Operator(
@@ -47,36 +51,40 @@ async def main(settings: dict[str, Any]) -> None:
     @app.reconcile("v1", "configmaps", workers=8)
     async def reconcile(request: pyinformer.Request, obj: Any, cluster: pyinformer.Cluster) -> None:
         began_at = time.monotonic()
-        outcome = "cancelled"
+        outcome, wrote = "cancelled", 0
+        read = 0 if obj is None else int(obj.metadata.resource_version)
         try:
             await pause(rng.choice(_DELAYS_SECONDS))
-            outcome = await _reconcile(obj, cluster)
+            outcome, wrote = await _reconcile(obj, cluster)
+        except asyncio.CancelledError:
+            await pause(_END_SECONDS)
+            raise
         except InformerError as error:
             outcome = type(error).__name__
             raise
         finally:
-            line = (request.key, began_at, time.monotonic(), outcome)
+            line = (request.key, began_at, time.monotonic(), outcome, read, wrote)
             log.write(json.dumps(line) + "\n")
 
-    async def _reconcile(obj: Any, cluster: pyinformer.Cluster) -> str:
+    async def _reconcile(obj: Any, cluster: pyinformer.Cluster) -> tuple[str, int]:
         if obj is None:
-            return "gone"
+            return "gone", 0
         wanted = obj.to_dict()["data"].get("wanted", "")
         mark = json.dumps({"by": identity, "done": wanted})
         if json.loads(obj.to_dict()["data"].get("mark", "{}")).get("done") == wanted:
-            return "nothing"
+            return "nothing", 0
         changed = obj.to_dict()
         changed["data"]["mark"] = mark
-        await cluster.patch(obj, changed)
-        return "wrote"
+        written = await cluster.patch(obj, changed)
+        return "wrote", int(written.metadata.resource_version)
 
     writes = WriteOptions(writes_per_second=None)
 
     async def say_ready(run: pyinformer.OperatorRun) -> None:
         await until(lambda: run.sharing is not None and run.sharing.is_member)
-        log.write(json.dumps(("", time.monotonic(), time.monotonic(), "ready")) + "\n")
+        log.write(json.dumps(("", time.monotonic(), time.monotonic(), "ready", 0, 0)) + "\n")
 
-    async with pyinformer.connect(config=config, write_options=writes) as cluster:
+    async with pyinformer.connect(config=_config(settings), write_options=writes) as cluster:
         running = app.running(
             cluster,
             namespaces=settings["namespace"],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.testing import KubeAPIServer, StaticToken
-from tests.sharding.lab import TOKEN, Durations, Lab
+from tests.sharding.lab import BUCKETS, OBJECTS, TOKEN, Durations, Lab
 from tests.soak import in_soak
 
 if TYPE_CHECKING:
@@ -41,5 +41,5 @@ def test_no_write_leaves_a_replica_that_does_not_own_its_key_and_no_work_is_lost
         report = lab.run()
 
     assert report.violations == [], "\n".join(report.faults)
-    assert report.writes > 100
-    assert report.claims > 128
+    assert report.writes >= OBJECTS  # each that is left was written, on a slow machine as well
+    assert report.claims >= BUCKETS

@@ -30,6 +30,7 @@ from pyinformer.cache.recording import (
     Mask,
     RecordedMassDelete,
     RecordedOptions,
+    RecordedShard,
     Recorder,
     RecordingStatistics,
     RecordingWriter,
@@ -163,7 +164,7 @@ class Recording:
 
     def _header(self, number: int) -> Header:
         core, scope = self._core, self._core.caches.scope
-        namespaces = core.caches.namespaces
+        namespaces, share = core.caches.namespaces, scope.uid_range
         return Header(
             pyinformer_recording=FORMAT_VERSION,
             pyinformer=__version__,
@@ -173,6 +174,7 @@ class Recording:
             namespaces=None if namespaces is None else sorted(namespaces),
             label_selector=str(scope.label_selector),
             field_selector=str(scope.field_selector),
+            shard=None if share is None else RecordedShard(index=share.index, total=share.total),
             memory=core.context.settings.memory,
             has_transform=core.context.settings.transform is not None,
             options=_recorded(core.context.options or ReflectorOptions()),

@@ -11,6 +11,7 @@ from pyinformer.cache.recording._format import (
     RecordedError,
     RecordedMassDelete,
     RecordedOptions,
+    RecordedShard,
     error_from,
     error_of,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "RecordedFile",
     "RecordedMassDelete",
     "RecordedOptions",
+    "RecordedShard",
     "Recorder",
     "RecordingConnection",
     "RecordingStatistics",

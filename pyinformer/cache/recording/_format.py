@@ -6,9 +6,9 @@ later version of the library reads every earlier recording.
 
 from __future__ import annotations
 
-from typing import Final, Literal, final
+from typing import Annotated, Final, Literal, final
 
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from pyinformer.client.transport import status_error_from_object
 from pyinformer.errors import (
@@ -52,6 +52,14 @@ class RecordedOptions(Struct, frozen=True, kw_only=True):
 
 
 @final
+class RecordedShard(Struct, frozen=True, kw_only=True):
+    """Which share of the objects an informer follows, as `UidRange`."""
+
+    index: Annotated[int, Meta(ge=0)]
+    total: Annotated[int, Meta(ge=1)]
+
+
+@final
 class Header(Struct, frozen=True, kw_only=True):
     """The first line: what was recorded, and by which version."""
 
@@ -67,6 +75,8 @@ class Header(Struct, frozen=True, kw_only=True):
     """The namespaces that were followed at the start of this file; None for all."""
     label_selector: str = ""
     field_selector: str = ""
+    shard: RecordedShard | None = None
+    """None for all objects."""
     memory: Literal["raw", "strip_managed_fields", "compact", "metadata"] = "strip_managed_fields"
     has_transform: bool = False
     """Whether the informer changed objects before it cached them; snapshots have them changed."""

@@ -104,7 +104,8 @@ def _rows(document: object) -> Iterator[Row]:
     yield from map(_controller, controllers)
     for election in page.records("leader_election"):
         holder = election.text("holder") or "no replica"
-        state = "leads" if election.flag("is_leading") else "waits"
+        does = "works" if election.text("shares") else "leads"
+        state = does if election.flag("is_leading") else "waits"
         what = f"Lease {election.text('lease')}"
         yield _row(Severity.OK, what, state, f"held by {holder}", "")
     for share in page.records("sharing"):

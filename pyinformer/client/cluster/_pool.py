@@ -359,7 +359,8 @@ class ClusterPool(Startable, Generic[_T]):
             await asyncio.Event().wait()  # for the cancellation, which must not meet the clean-up
         member.scope.deadline = math.inf
         member.is_ready(self._now())
-        _log.info("cluster %s is open", member.name, extra={"cluster": member.name})
+        unknown = "" if self._ready else "; without ready= its server may not have answered yet"
+        _log.info("cluster %s is open%s", member.name, unknown, extra={"cluster": member.name})
         await member.end.wait()
         member.scope.deadline = self._now() + _CLOSE_TIMEOUT_SECONDS
 

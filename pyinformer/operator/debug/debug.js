@@ -149,7 +149,7 @@ function judgeController(one) {
 
 function judgeLease(one) {
   if (one.is_overdue) return ["bad", "overdue"];
-  const role = one.is_leading ? "leads" : "waits";
+  const role = one.is_leading ? (one.shares ? "works" : "leads") : "waits";
   if (one.last_error || one.watch_refusal) return ["warn", role];
   return one.is_leading ? ["ok", role] : ["idle", role];
 }

@@ -511,14 +511,15 @@ def _leaders(lease: str, candidates: Sequence[_Candidate]) -> Found:
         cure = "give each replica an identity of its own: set POD_NAME from metadata.name"
         yield trouble("identity_shared", subject, "has replicas of one name", _few(names), cure)
     leading = [one for one in candidates if one.election.flag("is_leading")]
+    role = "holder" if any(one.election.text("shares") for one in candidates) else "leader"
     if len(leading) > 1:
         who = "; ".join(f"{one.identity} at {one.url}" for one in leading)
         terms = ", ".join(str(one.election.count("transitions")) for one in leading)
         cure = "restart all but the newest; `pyinformer fence` makes the server refuse the others"
         evidence = f"{who}; leaseTransitions {terms}"
-        yield trouble("two_leaders", subject, f"has {len(leading)} leaders", evidence, cure)
+        yield trouble("two_leaders", subject, f"has {len(leading)} {role}s", evidence, cure)
     elif leading:
-        fact = f"has one leader of {len(candidates)} replicas"
+        fact = f"has one {role} of {len(candidates)} replicas"
         yield good("two_leaders", subject, fact, leading[0].identity)
     elif len(candidates) > 1:
         held = sorted({one.election.text("holder") or "none" for one in candidates})

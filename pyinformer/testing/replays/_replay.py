@@ -18,12 +18,19 @@ from typing import Any, Final, Self, TypeVar, Unpack, final
 
 from msgspec.structs import asdict
 
-from pyinformer.cache.informer import KeepingOptions, SharedInformer, check_option_names, core_of
+from pyinformer.cache.informer import (
+    KeepingOptions,
+    SharedInformer,
+    SharedInformerFactory,
+    check_option_names,
+    core_of,
+    informer_in_range,
+)
 from pyinformer.cache.recording import Header, read_recording
 from pyinformer.cache.reflector import MassDeletePolicy, ReflectorOptions
 from pyinformer.client.cluster import Cluster
 from pyinformer.errors import LifecycleError
-from pyinformer.objects import V
+from pyinformer.objects import UidRange, V
 from pyinformer.testing.replays._recorded_exchanges import RecordedExchanges, Relist
 from pyinformer.testing.replays._replay_connection import ReplayConnection
 from pyinformer.testing.world import VirtualLoop, busy_handlers
@@ -101,12 +108,13 @@ class Replay:
         header = self.header
         check_option_names(options, KeepingOptions, "model")
         kept: KeepingOptions = {"memory": header.memory, **options}
-        informer: SharedInformer[V] = SharedInformer(
-            self.cluster,
+        share = header.shard
+        informer: SharedInformer[V] = informer_in_range(
+            SharedInformerFactory(self.cluster, options=self._options()),
             header.api_version,
             header.plural,
+            uid_range=None if share is None else UidRange(share.index, share.total),
             model=model,
-            options=self._options(),
             namespaces=header.namespaces,
             label_selector=header.label_selector or None,
             field_selector=header.field_selector or None,

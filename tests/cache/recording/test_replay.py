@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pyinformer
+from pyinformer.cache.informer import informer_in_range
+from pyinformer.cache.recording import RecordedShard
 from pyinformer.cache.reflector import MassDeletePolicy, ReflectorOptions, ReflectorState
 from pyinformer.errors import (
     InvalidArgumentError,
@@ -23,8 +25,9 @@ from pyinformer.errors import (
     RecordingVersionError,
     ReplayDivergedError,
 )
+from pyinformer.objects import UidRange
 from pyinformer.testing import APIServer, IncompleteRecordingWarning, replay
-from tests.cache.recording.incidents import Calls, contents, replayed
+from tests.cache.recording.incidents import Calls, config_map, contents, replayed
 from tests.soak import examples
 from tests.waiting import until
 
@@ -134,6 +137,29 @@ async def _followed(
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=30)
         yield informer
+
+
+async def test_a_replay_has_the_share_of_the_recorded_informer(tmp_path: Path) -> None:
+    """The requests ask for it, and a server may send what is outside of it."""
+    path = tmp_path / "incident.jsonl"
+    with APIServer() as api:
+        for number in range(12):
+            api.create(config_map(f"m{number}"), namespace="default")
+        async with (
+            pyinformer.connect(server=api.url) as cluster,
+            pyinformer.SharedInformerFactory(cluster) as factory,
+        ):
+            maps = informer_in_range(factory, "v1", "configmaps", uid_range=UidRange(1, 3))
+            async with maps.record(path):
+                await factory.start()
+                await factory.wait_for_cache_sync()
+            expected = contents(maps)
+    with replay(path) as played:
+        again = played.informer()
+        played.run()
+    assert played.header.shard == RecordedShard(index=1, total=3)
+    assert contents(again) == expected
+    assert 0 < len(expected) < 12
 
 
 async def test_a_replay_works_inside_of_an_event_loop() -> None:

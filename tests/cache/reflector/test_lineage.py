@@ -106,6 +106,7 @@ async def test_a_break_is_reported_once_and_all_load_again(
 ) -> None:
     connection, lineage = connect(server), Lineage()
     members = [member(connection, "900"), member(connection, "5", "configmaps")]
+    members[0].list_watch.shown = "eu: pods.v1"
     for one in members:
         lineage.join(one)
     now = asyncio.get_running_loop().time()
@@ -113,6 +114,7 @@ async def test_a_break_is_reported_once_and_all_load_again(
     assert [len(one.broken) for one in members] == [1, 1]
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert "A new epoch begins" in record.getMessage()
+    assert "followed: eu: pods.v1: the newest version there is " in record.getMessage()
     status = lineage.status()
     assert (status.resets, status.proofs, status.is_flapping) == (1, 1, False)
     await connection.aclose()
@@ -122,11 +124,12 @@ async def test_a_sample_proves_a_break_that_the_position_does_not(server: APISer
     connection, lineage = connect(server), Lineage()
     at = server.resource_version
     pods = member(connection, at)
+    pods.list_watch.shown = "eu: pods.v1"
     pods.seen = [HistorySample("default/a", "another", at, at, existed=True)]
     lineage.join(pods)
     proof = await lineage.prove(asyncio.get_running_loop().time())
     assert proof.verdict is HistoryVerdict.BROKEN
-    assert "default/a" in proof.reason
+    assert "eu: pods.v1 default/a" in proof.reason
     assert lineage.status().samples == 1
     await connection.aclose()
 

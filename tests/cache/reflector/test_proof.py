@@ -114,7 +114,7 @@ async def test_another_history_that_passes_the_position_meanwhile_is_not_a_laggi
     proof = await proof_of(server, at, HistorySample("default/x", "u", at, at, existed=True))
 
     assert proof.verdict is HistoryVerdict.BROKEN
-    assert "pods default/x was at" in proof.reason
+    assert "pods.v1 default/x was at" in proof.reason
 
 
 async def test_what_a_lagging_server_has_as_it_was_seen_shows_no_other_history(

@@ -172,6 +172,28 @@ async def test_a_cluster_that_ends_without_an_error_is_reported_as_ended(
         assert "cluster a was open and broke: the value of open() ended" in caplog.text
 
 
+async def test_a_pool_without_ready_does_not_say_that_a_server_answers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "pyinformer.client.cluster")
+
+    @asynccontextmanager
+    async def follow(cluster: Cluster) -> AsyncIterator[str]:
+        yield cluster.name
+
+    async def ready(_value: str, _timeout_seconds: float) -> None:
+        """Find nothing missing."""
+
+    async with ClusterPool(follow, connect=connect) as pool:
+        await pool.get("a")
+    async with ClusterPool(follow, connect=connect, ready=ready) as pool:
+        await pool.get("b")
+    assert [one.getMessage() for one in caplog.records if " is open" in one.getMessage()] == [
+        "cluster a is open; without ready= its server may not have answered yet",
+        "cluster b is open",
+    ]
+
+
 async def test_a_close_that_is_cancelled_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     openings = Openings()
     openings.closing_seconds = 3600.0

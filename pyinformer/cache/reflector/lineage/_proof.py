@@ -263,9 +263,8 @@ async def _probe(list_watch: ListWatch, position: str) -> Proof:
             return Proof(*reached)
         versions.append(found.resource_version)
     shown = " and ".join(dict.fromkeys(version[:40] for version in versions))
-    return Proof(
-        HistoryVerdict.BROKEN, f"the newest version there is {shown}, and {position} was seen"
-    )
+    reason = f"{list_watch.shown}: the newest version there is {shown}, and {position} was seen"
+    return Proof(HistoryVerdict.BROKEN, reason)
 
 
 def _reaches(found: LiveIdentity, position: str) -> bool:
@@ -317,7 +316,7 @@ async def _contradiction(sample: HistorySample, list_watch: ListWatch) -> str:
     )
     if found.resource_version != sample.at:
         return ""  # a server that ignores `Exact` proves nothing
-    name = f"{list_watch.resource.resource} {sample.key}"
+    name = f"{list_watch.shown} {sample.key}"
     if not sample.existed:
         was = f"{name} was deleted before {sample.at}, and"
         return f"{was} exists there" if found.uid == sample.uid else ""
