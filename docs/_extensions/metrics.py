@@ -37,6 +37,10 @@ SECTIONS: Final[dict[str, tuple[str, str]]] = {
         "Work queues",
         "As those of client-go and controller-runtime. A queue without a name has no metrics.",
     ),
+    "controller_runtime_webhook_": (
+        "Webhooks",
+        "As those of controller-runtime; `webhook` is the path.",
+    ),
     "controller_runtime_": (
         "Reconciles",
         "As those of controller-runtime. With several clusters, `controller` is `cluster:name`.",

@@ -13,16 +13,19 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import anyio
 from aiohttp import web
 
+from pyinformer._runtime.clock import monotonic
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import Host, Startable, error_text, loop_time, run_shielded
 from pyinformer.admission._answers import Answer, refused
 from pyinformer.errors import ConfigurationError, InternalError
+from pyinformer.telemetry.metrics import NO_METRICS, Metrics
 
 if TYPE_CHECKING:
     import ssl
@@ -49,6 +52,7 @@ _LAST_ANSWERS_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 1.0  # an idle connection costs no more than that
 _LOOK_SECONDS: Final = 0.02
 _ANY: Final = "::"
+_METRIC: Final = "controller_runtime_webhook"
 _SECONDS: Final = re.compile(r"(\d{1,3}(?:\.\d+)?)s")
 
 
@@ -63,6 +67,7 @@ class WebhookServer(Startable):
         host: the address to listen on; `::` for all of IPv6 and IPv4.
         port: the port; 0 for a free one.
         limits: how many bytes a body may have, by the paths for which it is not 8 MiB.
+        metrics: where figures go.
     """
 
     def __init__(
@@ -73,12 +78,15 @@ class WebhookServer(Startable):
         host: str,
         port: int,
         limits: Mapping[str, int] | None = None,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         self._routes = dict(routes)
         self._context = context
         self._host = host
         self._port = port
         self._limits = dict(limits or {})
+        self._metrics = metrics.scope()
+        self._figures = {path: _Figures(self._metrics, path) for path in self._routes}
         self._listener: socket.socket | None = None
         self._runner: web.AppRunner | None = None
         self._handshakes: dict[asyncio.Task[None], object] = {}
@@ -154,6 +162,7 @@ class WebhookServer(Startable):
             if listener is not None:
                 listener.close()
             runner, self._runner = self._runner, None
+            self._metrics.close()
             if runner is not None:
                 await run_shielded("the last answers of webhooks", _end(runner))
 
@@ -175,32 +184,30 @@ class WebhookServer(Startable):
                 self._make_room()
                 task = loop.create_task(self._shake_hands(connection))
                 self._handshakes[task] = address[0]
-                task.add_done_callback(self._forget)
+                task.add_done_callback(partial(self._forget, connection))
         finally:
             for task in tuple(self._handshakes):
                 task.cancel()
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
         self._handshakes.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            connection.close()  # the task may not have begun
+        elif (error := task.exception()) is not None:
             _log.error("a connection of webhooks failed: %s", error_text(error))
 
     async def _shake_hands(self, connection: socket.socket) -> None:
         """Make an accepted socket a connection; strangers and probes fail here, silently."""
         runner = self._runner
-        try:
-            if runner is not None and runner.server is not None:
-                with suppress(OSError, TimeoutError):
-                    await asyncio.get_running_loop().connect_accepted_socket(
-                        runner.server,
-                        connection,
-                        ssl=self._context,
-                        ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._context else None,
-                    )
-                    return
-        except BaseException:
-            connection.close()
-            raise
+        if runner is not None and runner.server is not None:
+            with suppress(OSError, TimeoutError):
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    runner.server,
+                    connection,
+                    ssl=self._context,
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._context else None,
+                )
+                return
         connection.close()
 
     def _make_room(self) -> None:
@@ -219,7 +226,12 @@ class WebhookServer(Startable):
         return [] if server is None else server.connections
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        answer = await self._answered(request)
+        figures = self._figures.get(request.path)
+        if figures is None:  # of a stranger
+            answer = refused(HTTPStatus.NOT_FOUND, "no webhook has this path")
+        else:
+            with figures.measured() as outcome:
+                answer = outcome.answer = await self._answered(request)
         headers = {"Retry-After": "1"} if answer.status == HTTPStatus.TOO_MANY_REQUESTS else None
         response = web.Response(
             body=answer.body,
@@ -231,9 +243,6 @@ class WebhookServer(Startable):
         return response
 
     async def _answered(self, request: web.Request) -> Answer:
-        route = self._routes.get(request.path)
-        if route is None:
-            return refused(HTTPStatus.NOT_FOUND, "no webhook has this path")
         if request.method != "POST":
             return refused(HTTPStatus.METHOD_NOT_ALLOWED, "only POST")
         if request.content_type != "application/json":
@@ -251,6 +260,7 @@ class WebhookServer(Startable):
                 return body
             if not body:
                 return refused(HTTPStatus.BAD_REQUEST, "the request has no body")
+            route = self._routes[request.path]
             return await route(body, _seconds_of(request.query.get("timeout", "")))
 
     @contextmanager
@@ -262,6 +272,46 @@ class WebhookServer(Startable):
         finally:
             self._active -= 1
             self._bytes -= length
+
+
+@final
+class _Figures:
+    """The metrics of one path."""
+
+    def __init__(self, metrics: Metrics, path: str) -> None:
+        self._metrics = metrics
+        self._label = {"webhook": path}
+        self._in_flight = metrics.gauge(f"{_METRIC}_requests_in_flight", self._label)
+        self._latency = metrics.histogram(f"{_METRIC}_latency_seconds", self._label)
+        self._count(HTTPStatus.OK, 0.0)
+        self._count(HTTPStatus.INTERNAL_SERVER_ERROR, 0.0)
+        self._active = 0
+
+    def _count(self, status: HTTPStatus, amount: float) -> None:
+        labels = {**self._label, "code": str(int(status))}
+        self._metrics.counter(f"{_METRIC}_requests_total", labels).inc(amount)
+
+    @contextmanager
+    def measured(self) -> Iterator[_Outcome]:
+        """Measure one review; a review whose client has left has no answer."""
+        outcome, began_at = _Outcome(), monotonic()
+        self._active += 1
+        self._in_flight.set(self._active)
+        try:
+            yield outcome
+        finally:
+            self._active -= 1
+            self._in_flight.set(self._active)
+            if outcome.answer is not None:
+                self._latency.observe(monotonic() - began_at)
+                self._count(outcome.answer.status, 1.0)
+
+
+@final
+class _Outcome:
+    """What a review is answered with, if it is."""
+
+    answer: Answer | None = None
 
 
 async def _end(runner: web.AppRunner) -> None:

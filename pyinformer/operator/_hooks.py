@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyinformer.objects import Access
     from pyinformer.operator._registrations import Registrations
     from pyinformer.operator._served_hooks import ServedHooks
+    from pyinformer.telemetry.metrics import Metrics
 
 _NO_WEBHOOKS: Final = (
     "must be given: how does the API server reach the hooks?"
@@ -177,13 +178,14 @@ class OperatorHooks:
         return list(dict.fromkeys(one.name for one in self.conversions.versions))
 
     def serving(
-        self, cluster: Cluster, *, lingers: bool
+        self, cluster: Cluster, *, lingers: bool, metrics: Metrics
     ) -> Callable[[Callable[[], bool]], ServedHooks] | None:
         """Return what makes the server of a run; None if nothing is declared.
 
         Args:
             cluster: of the run.
             lingers: whether it serves for some seconds more at the end.
+            metrics: where figures go.
 
         Raises:
             ConfigurationError: a package is not installed.
@@ -209,4 +211,5 @@ class OperatorHooks:
             targets=targets_of(self.hooks, self._converted),
             convert=self.conversions.answer if self.conversions.versions else None,
             lingers=lingers and self._webhooks.service is not None,
+            metrics=metrics,
         )

@@ -841,7 +841,10 @@ class Operator:
     def _serving(
         self, cluster: Cluster, *, lingers: bool
     ) -> Callable[[Callable[[], bool]], ServedHooks] | None:
-        return None if self._loaded is None else self._loaded.serving(cluster, lingers=lingers)
+        if self._loaded is None:
+            return None
+        metrics = self._metrics_on(cluster)
+        return self._loaded.serving(cluster, lingers=lingers, metrics=metrics)
 
     @property
     def _hooks(self) -> OperatorHooks:

@@ -29,6 +29,7 @@ from pyinformer.operator._webhook_rights import secret_of
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster
+    from pyinformer.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
@@ -54,6 +55,7 @@ class ServedHooks(Startable):
         targets: the configurations and definitions that need the authorities.
         convert: answers conversions; None if there are none.
         lingers: whether the end waits until the nodes know of it.
+        metrics: where figures go.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class ServedHooks(Startable):
         targets: Sequence[Target],
         convert: _Conversion | None,
         lingers: bool,
+        metrics: Metrics,
     ) -> None:
         self._webhooks = webhooks
         self._lingers = lingers
@@ -91,6 +94,7 @@ class ServedHooks(Startable):
             host=webhooks.host,
             port=webhooks.port,
             limits={CONVERSION_PATH: CONVERSION_BYTES},
+            metrics=metrics,
         )
         self._is_listening = False
         self._open = AsyncExitStack()
@@ -106,11 +110,6 @@ class ServedHooks(Startable):
         if not self._is_listening:
             return ("webhooks: not served", *self._certificate.problems)
         return self._certificate.problems
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What will become a problem, a line for each."""
-        return (*self._certificate.warnings, *self._bundles.warnings)
 
     def answer_reviews(self) -> None:
         """Answer reviews from now on: the caches have synced."""

@@ -8,7 +8,7 @@ import json
 import socket
 import ssl
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiohttp
 import anyio
@@ -18,6 +18,7 @@ import trustme
 import pyinformer
 from pyinformer.admission import Review, Webhooks
 from pyinformer.errors import ConfigurationError, InvalidArgumentError, LifecycleError
+from pyinformer.telemetry import MetricsRegistry
 from pyinformer.testing import APIServer, Fault
 from tests.waiting import until
 
@@ -29,12 +30,12 @@ _MAPS: Final = ("v1", "configmaps")
 _JSON: Final = {"Content-Type": "application/json"}
 
 
-def _app(folder: Path | str, **how: Any) -> pyinformer.Operator:
+def _app(folder: Path | str, *, metrics: Any = None, **how: Any) -> pyinformer.Operator:
     """Return an operator whose hooks are reached on loopback."""
     reached = Webhooks(
         url="https://127.0.0.1:9443", certificates=folder, host="127.0.0.1", port=0, **how
     )
-    app = pyinformer.Operator("webhook-test", webhooks=reached)
+    app = pyinformer.Operator("webhook-test", metrics=metrics, webhooks=reached)
 
     @app.reconcile(*_MAPS)
     async def reconcile(request: Any, obj: Any, cluster: Any) -> None:
@@ -181,6 +182,25 @@ def _certificate_at(port: int) -> bytes | None:
         context.wrap_socket(plain) as secured,
     ):
         return secured.getpeercert(binary_form=True)
+
+
+async def test_reviews_are_counted_by_path_and_status(tmp_path: Path) -> None:
+    authority, metrics = _certificates(tmp_path), MetricsRegistry()
+    app = _app(tmp_path, metrics=metrics)
+    async with _served(app, authority) as (client, _):
+        await client.post()
+        await client.post(body=b"{")
+        await client.post("/no-hook")
+        counted = _figures(metrics, "controller_runtime_webhook_requests_total")
+        assert counted == {"200": 1.0, "400": 1.0, "500": 0.0}
+        flight = _figures(metrics, "controller_runtime_webhook_requests_in_flight")
+        assert flight == {"": 0.0}
+    assert not _figures(metrics, "controller_runtime_webhook_requests_in_flight")
+
+
+def _figures(metrics: MetricsRegistry, name: str) -> dict[str, float]:
+    series = (one for each in metrics.collect() if each.spec.name == name for one in each.series)
+    return {one.labels.get("code", ""): cast("float", one.value) for one in series}
 
 
 async def test_strangers_at_the_port_do_not_stop_reviews(tmp_path: Path) -> None:

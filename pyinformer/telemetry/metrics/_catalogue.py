@@ -171,6 +171,30 @@ _CONTROLLER = (
     _of_controller("operator_timer_failures_total", "Calls for a beat of a timer that raised."),
 )
 
+_WEBHOOK_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+_WEBHOOK = (
+    MetricSpec(
+        "controller_runtime_webhook_requests_total",
+        "counter",
+        "Reviews that were answered, by the HTTP status; a refusal has 200.",
+        ("webhook", "code"),
+    ),
+    MetricSpec(
+        "controller_runtime_webhook_requests_in_flight",
+        "gauge",
+        "Reviews that are being answered.",
+        ("webhook",),
+    ),
+    MetricSpec(
+        "controller_runtime_webhook_latency_seconds",
+        "histogram",
+        "How long a review takes.",
+        ("webhook",),
+        _WEBHOOK_SECONDS,
+    ),
+)
+
 _LEADER_ELECTION = (
     MetricSpec("leader_election_master_status", "gauge", "Whether this replica leads.", ("name",)),
     MetricSpec(
@@ -569,6 +593,7 @@ CATALOGUE: Final[Mapping[str, MetricSpec]] = {
     for family in (
         _WORKQUEUE,
         _CONTROLLER,
+        _WEBHOOK,
         _LEADER_ELECTION,
         _SHARING,
         _LOOP,

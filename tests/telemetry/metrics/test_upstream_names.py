@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from pyinformer.telemetry.metrics import CATALOGUE
-from tests.telemetry.metrics.upstream import CONTROLLER, LEADER_ELECTION, WORKQUEUE, Upstream
+from tests.telemetry.metrics.upstream import (
+    CONTROLLER,
+    LEADER_ELECTION,
+    WEBHOOK,
+    WORKQUEUE,
+    Upstream,
+)
 
-_ALL = WORKQUEUE | CONTROLLER | LEADER_ELECTION
+_ALL = WORKQUEUE | CONTROLLER | WEBHOOK | LEADER_ELECTION
 
 
 @pytest.mark.parametrize(("name", "upstream"), _ALL.items(), ids=_ALL)

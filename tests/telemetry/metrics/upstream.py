@@ -60,6 +60,18 @@ CONTROLLER: Final = {
 }
 """controller-runtime 0.25, pkg/internal/controller/metrics/metrics.go."""
 
+WEBHOOK: Final = {
+    "controller_runtime_webhook_requests_total": Upstream("counter", ("webhook", "code")),
+    "controller_runtime_webhook_requests_in_flight": Upstream("gauge", ("webhook",)),
+    "controller_runtime_webhook_latency_seconds": Upstream(
+        "histogram",
+        ("webhook",),
+        (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+    ),
+}
+"""controller-runtime 0.25, pkg/webhook/internal/metrics/metrics.go, with the buckets that
+Prometheus' library has by default."""
+
 RESULTS: Final = ("error", "requeue", "requeue_after", "success")
 """The values of `result`, controller-runtime 0.25, pkg/internal/controller/controller.go."""
 
