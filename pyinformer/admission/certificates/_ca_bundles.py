@@ -149,7 +149,7 @@ class CABundles(Startable):
             seen = self._look(target, found)
             if found is None or not seen.bundles:
                 warnings.append(_missing(target))
-            elif is_leader and not seen.is_injected and set(seen.bundles) != {bundle}:
+            elif is_leader and not seen.is_injected and not _is_in_all(seen.bundles, bundle):
                 try:
                     await self._write(found, bundle)
                 except ConflictError:
@@ -194,6 +194,14 @@ class CABundles(Startable):
             for authority in _split(bundle)
             if all(authority in one for one in published)
         }
+
+
+def _is_in_all(found: Iterable[str], bundle: str) -> bool:
+    """Return whether each has this bundle, or newer authorities before it.
+
+    Those are of a Secret that a new leader has not read yet: it must not take them away.
+    """
+    return all(one.endswith(bundle) for one in found)
 
 
 def _missing(target: Target) -> str:

@@ -1,6 +1,7 @@
 """Certificates and keys: reading them, and making authorities and leaves.
 
-Only this module imports the package cryptography. Keys are never part of a representation.
+Only this module of the folder imports the package cryptography. Keys are never part of a
+representation.
 """
 
 # Pure: it knows no event loop.

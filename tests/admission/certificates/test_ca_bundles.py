@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from pyinformer.admission.certificates import Target, bundle_accesses
 from pyinformer.testing import World
 from tests.admission.certificates.replicas import (
     DAY,
@@ -24,12 +23,15 @@ from tests.admission.certificates.replicas import (
     definition,
     serial,
 )
-from tests.waiting import settle
+from tests.waiting import pause, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyinformer.admission.certificates import Target
+
 _TARGETS = (VALIDATING, MUTATING, DEFINITION)
+_VALIDATING = VALIDATING.resource.resource
 _LOGGER = "pyinformer.admission.certificates"
 _ANNOTATIONS = ("inject-ca-from", "inject-ca-from-secret", "inject-apiserver-ca")
 
@@ -255,6 +257,31 @@ def test_the_server_trusts_each_certificate_that_is_shown_during_a_rotation(worl
         world.run(replica.aclose)
 
 
+def test_a_new_leader_that_is_behind_takes_no_newer_authority_away(world: World) -> None:
+    _apply_all(world)
+    old, new = _start(world), _start(world, leads=False)
+
+    async def scenario() -> str:
+        new.line.hold("secrets", held=True)
+        await world.cluster.delete("v1", "secrets", "acme/db-webhooks")
+        await pause(5)
+        assert old.certificate.bundle != new.certificate.bundle
+        old.leads, new.leads = False, True
+        await pause(60)
+        assert old.certificate.bundle != new.certificate.bundle
+        found = await world.cluster.get(REGISTRATION, _VALIDATING, VALIDATING.name)
+        new.line.hold("secrets", held=False)
+        return str(found.at("webhooks", list)[0]["clientConfig"]["caBundle"])
+
+    bundle = base64.b64decode(world.run(scenario)).decode()
+    assert bundle == old.certificate.bundle
+    world.elapse(60)
+    assert new.certificate.bundle == bundle
+    assert serial(new.certificate, at=bundle) == serial(old.certificate, at=bundle)
+    for replica in (old, new):
+        world.run(replica.aclose)
+
+
 @pytest.mark.parametrize("by", ["task", "scope"])
 def test_a_start_that_is_cancelled_leaves_nothing(world: World, by: str) -> None:
     replica = Replica(world, targets=_TARGETS)
@@ -273,13 +300,3 @@ def test_a_start_that_is_cancelled_leaves_nothing(world: World, by: str) -> None
         await replica.aclose()
 
     world.run(cancel)
-
-
-def test_the_rights_are_those_of_the_objects_by_name() -> None:
-    found = bundle_accesses(_TARGETS)
-    assert [(one.group, one.resource, one.object_name) for one in found] == [
-        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "db"),
-        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "db"),
-        ("apiextensions.k8s.io", "customresourcedefinitions", "databases.acme.io"),
-    ]
-    assert all(one.verbs == ("get", "list", "patch", "watch") for one in found)

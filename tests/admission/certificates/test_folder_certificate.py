@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
+import subprocess
+import sys
 import time
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from pyinformer.admission.certificates import FolderCertificate
 from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError, LifecycleError
@@ -129,6 +136,72 @@ async def test_a_key_of_another_certificate_is_refused(
     error = await _failure(tmp_path)
     assert error.source == str(tmp_path / "tls.key")
     assert error.reason.startswith("must hold the key of the certificate, but holds another one")
+
+
+def _with_rsa(bits: int, *, password: bytes | None = None) -> tuple[bytes, bytes]:
+    """Return a certificate that signs itself, and its key."""
+    key = rsa.generate_private_key(65537, bits)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, HOST)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    encryption = (
+        serialization.NoEncryption()
+        if password is None
+        else serialization.BestAvailableEncryption(password)
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, encryption)
+    return made.public_bytes(pem), secret
+
+
+async def test_a_key_with_a_password_is_refused(tmp_path: Path) -> None:
+    for name, content in zip(("tls.crt", "tls.key"), _with_rsa(2048, password=b"x"), strict=True):
+        (tmp_path / name).write_bytes(content)
+    error = await _failure(tmp_path)
+    assert str(error).endswith("tls.key: must hold a private key without a password in tls.crt")
+
+
+async def test_a_certificate_that_openssl_refuses_is_named(tmp_path: Path) -> None:
+    for name, content in zip(("tls.crt", "tls.key"), _with_rsa(1024), strict=True):
+        (tmp_path / name).write_bytes(content)
+    error = await _failure(tmp_path)
+    assert error.source == str(tmp_path / "tls.crt")
+    assert error.reason == "OpenSSL refuses the certificate: EE_KEY_TOO_SMALL"
+
+
+async def test_a_certificate_without_names_is_a_warning(tmp_path: Path) -> None:
+    for name, content in zip(("tls.crt", "tls.key"), _with_rsa(2048), strict=True):
+        (tmp_path / name).write_bytes(content)
+    async with FolderCertificate(tmp_path, [HOST]) as certificate:
+        assert "is not of db.acme.svc" in certificate.warnings[0]
+
+
+async def test_a_system_without_files_in_memory_has_temporary_ones(
+    tmp_path: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    write(tmp_path, issue(authority), authority)
+    async with FolderCertificate(tmp_path, [HOST]) as certificate:
+        assert _serial(authority, certificate)
+
+
+def test_without_cryptography_the_error_names_the_extra() -> None:
+    program = "import sys; sys.modules['cryptography'] = None\n"
+    program += "import pyinformer.admission.certificates"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert "InvalidArgumentError: webhooks: " in done.stderr
+    assert "pip install 'pyinformer[webhooks]'" in done.stderr
 
 
 async def test_a_certificate_that_has_expired_or_has_not_begun_is_refused(

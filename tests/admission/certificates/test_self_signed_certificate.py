@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from pyinformer.admission.certificates import Material, secret_accesses
+from pyinformer.admission.certificates import Material
 from pyinformer.errors import ConfigurationError
 from pyinformer.testing import World
 from tests.admission.certificates.replicas import DAY, SECRET, Replica, serial
@@ -18,6 +18,7 @@ from tests.waiting import now, pause, settle
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+_LOGGER = "pyinformer.admission.certificates"
 _ACME = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "acme"}}
 
 
@@ -58,9 +59,12 @@ async def _ended(*replicas: Replica) -> None:
         await one.aclose()
 
 
-async def _change(change: Callable[[], object]) -> None:
-    """Let another client change something."""
-    await asyncio.to_thread(change)
+def _warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        one.getMessage()
+        for one in caplog.records
+        if one.name == _LOGGER and one.levelno >= logging.WARNING
+    ]
 
 
 def test_the_leader_makes_it_and_every_replica_shows_it(world: World) -> None:
@@ -192,8 +196,7 @@ def test_a_write_that_fails_is_one_warning_and_retried(
     assert serial(replica.certificate) == first
     assert not replica.certificate.problems
     assert "cannot be written" in replica.certificate.warnings[0]
-    warned = [one for one in caplog.records if one.levelno >= logging.WARNING]
-    assert [one.getMessage() for one in warned] == list(replica.certificate.warnings)
+    assert _warned(caplog) == list(replica.certificate.warnings)
     world.stop_failing()
     world.elapse(60)
     assert serial(replica.certificate) != first
@@ -209,7 +212,7 @@ def test_a_conflict_is_read_again(world: World, caplog: pytest.LogCaptureFixture
     replica.now += 61 * DAY
     world.elapse(60)
     assert serial(replica.certificate) != first
-    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert _warned(caplog) == []
     world.run(lambda: _ended(replica))
 
 
@@ -287,10 +290,3 @@ async def _cancel(
     await (pause(after_seconds) if after_seconds else settle())
     task.cancel()
     await asyncio.wait((task,))
-
-
-def test_the_rights_are_those_of_one_secret() -> None:
-    create, others = secret_accesses("acme", "db-webhooks")
-    assert (create.verbs, create.object_name) == (("create",), "")
-    assert others.object_name == "db-webhooks"
-    assert create.namespaces == others.namespaces == {"acme"}
