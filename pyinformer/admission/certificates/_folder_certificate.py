@@ -13,7 +13,6 @@ from pyinformer.admission.certificates._tls_context import Version, read_file, v
 from pyinformer.admission.certificates._x509 import (
     Certificate,
     KeyPair,
-    pem_of,
     read_certificates,
     read_pair,
 )
@@ -24,14 +23,17 @@ if TYPE_CHECKING:
     from os import PathLike
 
 _CHECK_SECONDS: Final = 5.0  # a kubelet takes a minute to bring a change of a Secret
+_KEPT_SECONDS: Final = 600.0  # kubelets of other replicas may bring it minutes later
 
 
 @final
 class FolderCertificate(ServingCertificate):
     """The certificate in `tls.crt` and `tls.key` of a folder, read again when they change.
 
-    Clients have to trust the authorities in `ca.crt`, if that is there. The files are read on the
-    event loop, once when they have changed: they should be of a mounted Secret, not of a network.
+    Clients have to trust the authorities in `ca.crt`, if that is there. A certificate of another
+    authority is shown when that is published, or the last certificate has expired; the authorities
+    before stay in the bundle for ten minutes. The files are read on the event loop, once when they
+    have changed: they should be of a mounted Secret, not of a network.
 
     Args:
         folder: where the files are.
@@ -54,20 +56,26 @@ class FolderCertificate(ServingCertificate):
             Path(folder, name) for name in ("tls.crt", "tls.key", "ca.crt")
         )
         self._versions: tuple[Version, ...] = ()
+        self._found: KeyPair | None = None  # what was read last; shown when it is trusted
+        self._authorities: tuple[str, ...] = ()
+        self._kept: dict[str, float] = {}  # until when an authority is in the bundle
 
     @override
     async def _step(self) -> float:
         files = (self._chain_file, self._key_file, self._ca_file)
         versions = tuple(map(version_of, files))
-        # What is half-written is read again in any case: the other half may have the same version.
-        if versions != self._versions or self._trouble:
-            try:
+        trouble = ""
+        try:
+            # What is half-written is read again: the other half may have the same version.
+            if versions != self._versions or self._trouble:
+                self._versions = versions
                 self._read()
-            except ConfigurationError as error:
-                if self._pair is None:
-                    raise
-                self._trouble = f"{error}; the last certificate stays in use"
-            self._versions = versions
+            self._show()
+        except ConfigurationError as error:
+            if self._pair is None:
+                raise
+            trouble = f"{error}; the last certificate stays in use"
+        self._trouble = trouble
         return _CHECK_SECONDS
 
     def _read(self) -> None:
@@ -86,8 +94,23 @@ class FolderCertificate(ServingCertificate):
             raise ConfigurationError(str(self._chain_file), reason)
         has_authorities = version_of(self._ca_file) is not None
         authorities = _certificates(self._ca_file) if has_authorities else ()
+        self._found, self._authorities = pair, tuple(one.pem for one in authorities)
+
+    def _show(self) -> None:
+        """Publish the authorities, and show the certificate that was read when they are trusted."""
+        pair, last, now = self._found, self._pair, self._wall_clock()
+        kept = {one: at for one, at in self._kept.items() if at > now}
+        self._kept = {**dict.fromkeys(self._authorities, 0.0), **kept}  # these come first
+        self._kept.update(dict.fromkeys(self._authorities, now + _KEPT_SECONDS))
+        must_wait = self._publisher is not None and not all(
+            map(self._is_published, self._authorities)
+        )
+        if must_wait and last is not None and now < last.certificate.expires_at:
+            pair = last
+        if pair is None:
+            return
         try:
-            self._take(pair, pem_of(authorities))
+            self._take(pair, "".join(self._kept))
         except ValueError as error:
             raise ConfigurationError(str(self._chain_file), str(error)) from error
 

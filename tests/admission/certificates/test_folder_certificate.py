@@ -248,6 +248,69 @@ async def test_a_new_certificate_is_shown_a_moment_after_it_was_written(
         assert _serial(authority, certificate) != first
 
 
+class _Published:
+    """What an API server trusts."""
+
+    def __init__(self) -> None:
+        self.bundle = ""
+        self.woken = 0
+
+    def is_published(self, authority: str) -> bool:
+        """Return whether it is in the bundle."""
+        return authority in self.bundle
+
+    def wake(self) -> None:
+        """Count."""
+        self.woken += 1
+
+
+@pytest.mark.virtual_time
+async def test_a_new_authority_is_published_before_its_certificate_is_shown(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    now, other = time.time(), trustme.CA()
+    old, new = (one.cert_pem.bytes().decode() for one in (authority, other))
+    write(tmp_path, issue(authority), authority)
+    clock, server = [now], _Published()
+    certificate = FolderCertificate(tmp_path, [HOST], wall_clock=lambda: clock[0])
+    certificate.publish_with(server)
+    async with certificate:
+        first = _serial(authority, certificate)
+        server.bundle = certificate.bundle
+        write(tmp_path, issue(other), other)
+        await elapse(3600)
+        assert certificate.bundle == new + old
+        assert server.woken == 2
+        assert _serial(authority, certificate) == first
+        assert not certificate.warnings
+        server.bundle = certificate.bundle
+        await elapse(6)
+        assert _serial(other, certificate) != first
+        assert certificate.bundle == new + old  # other replicas may show the old one
+        clock[0] += 601
+        await elapse(6)
+        assert certificate.bundle == new
+
+
+@pytest.mark.virtual_time
+async def test_what_is_never_published_is_shown_when_the_last_certificate_has_expired(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    now = time.time()
+    clock, other = [now], trustme.CA()
+    write(tmp_path, issue(authority, until=now + 60), authority)
+    certificate = FolderCertificate(tmp_path, [HOST], wall_clock=lambda: clock[0])
+    certificate.publish_with(_Published())
+    async with certificate:
+        write(tmp_path, issue(other), other)
+        await elapse(6)
+        assert _serial(authority, certificate)
+        clock[0] += 61
+        await elapse(6)
+        assert _serial(other, certificate)
+        assert not certificate.problems
+
+
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("harm", ["half", "gone", "expired"])
 async def test_the_last_good_certificate_stays_and_what_is_repaired_is_read(
