@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
+from pyinformer.admission._hooks import OWN
 from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _CONFIGURATIONS: Final[dict[HookKind, ConfigurationKind]] = {
     "validate": "ValidatingWebhookConfiguration",
 }
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"  # the server sets it on every Namespace
+_SYSTEM: Final = "kube-system"  # what it runs may have to start before any hook can answer
 _SERVICE_PORT: Final = 443
 _NOT_IN_A_LABEL: Final = re.compile(r"[^a-z0-9-]")
 
@@ -37,6 +39,9 @@ _NOT_OF_METADATA: Final = (
     " || !has(oldObject.metadata.finalizers)"
     " || (has(object.metadata.finalizers)"
     " && object.metadata.finalizers.size() >= oldObject.metadata.finalizers.size())"
+    # ... and something else is changed, too.
+    " || size(object) != size(oldObject)"
+    " || !object.all(k, k == 'metadata' || (k in oldObject && object[k] == oldObject[k]))"
 )
 
 
@@ -86,11 +91,7 @@ class HookSet:
         return next(free, f"{hook.kind}-{len(self._hooks)}")
 
     def reviews(self) -> dict[str, Reviews]:
-        """Return what answers the reviews of each path.
-
-        Raises:
-            ConfigurationError: a default needs a package that is not installed.
-        """
+        """Return what answers the reviews of each path."""
         from pyinformer.admission._reviews import Reviews
 
         return {one.path: Reviews(one) for one in self._hooks}
@@ -154,16 +155,18 @@ class HookSet:
         }
         if hook.kind == "default":
             found["reinvocationPolicy"] = "IfNeeded"
-        conditions = {"not-finalizers": _NOT_OF_METADATA}
+        finalizers, operator = OWN
+        conditions = {finalizers: _NOT_OF_METADATA}
         if service_account:
             namespace, _, name = service_account.partition("/")
             user = f"system:serviceaccount:{namespace}:{name}"
-            conditions["not-the-operator"] = f"request.userInfo.username != {user!r}"
-            outside = {"key": _NAMESPACE_LABEL, "operator": "NotIn", "values": [namespace]}
+            conditions[operator] = f"request.userInfo.username != {user!r}"
+            spared = sorted({namespace, _SYSTEM})
+            outside = {"key": _NAMESPACE_LABEL, "operator": "NotIn", "values": spared}
             found["namespaceSelector"] = {"matchExpressions": [outside]}
         found["matchConditions"] = [
             {"name": name, "expression": text.strip()}
-            for name, text in {**conditions, **hook.when}.items()
+            for name, text in {**hook.when, **conditions}.items()
         ]
         return found
 
@@ -177,12 +180,22 @@ def _as_label(text: str) -> str:
     return _NOT_IN_A_LABEL.sub("-", text.lower()).strip("-")
 
 
-def client_config(webhooks: Webhooks, path: str, *, ca_bundle: str = "") -> JSONObject:
-    """Return how the API server reaches a path of the webhooks."""
+def client_config(
+    webhooks: Webhooks, path: str, *, ca_bundle: str = "", converts: bool = False
+) -> JSONObject:
+    """Return how the API server reaches a path of the webhooks.
+
+    Args:
+        webhooks: how they are reached.
+        path: of the URL.
+        ca_bundle: the base64 of the PEM of what it trusts; empty if it is set elsewhere.
+        converts: whether the path is that of conversions.
+    """
     if webhooks.url is not None:
         found: JSONObject = {"url": webhooks.url.rstrip("/") + path}
     else:
-        namespace, _, name = (webhooks.service or "").partition("/")
+        service = webhooks.conversion_service if converts else webhooks.service
+        namespace, _, name = (service or "").partition("/")
         found = {
             "service": {"namespace": namespace, "name": name, "path": path, "port": _SERVICE_PORT}
         }

@@ -26,6 +26,8 @@ HookKind: TypeAlias = Literal["validate", "default"]
 _WRITES: Final[tuple[Operation, ...]] = ("create", "update")
 _TIMEOUT_SECONDS: Final = 5.0  # that of the server would be 10: a write waits for each hook
 _MAX_TIMEOUT_SECONDS: Final = 30.0  # the server's bound
+OWN: Final = ("not-finalizers", "not-the-operator")
+"""The names of the conditions that every hook has."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -78,12 +80,17 @@ class Hook:
             raise InvalidArgumentError("name", reason)
         if self.model is not None:
             check_model(self.model)
-        self._check_operations()
+        object.__setattr__(self, "operations", self._checked_operations())
         if not isinstance(self.when, Mapping):
             what = type(self.when).__name__
             raise InvalidTypeError("when", f"must be expressions by names, not {what}")
         for name, text in self.when.items():
-            if not isinstance(name, str) or not isinstance(text, str) or not text.strip():
+            if not isinstance(name, str) or not _NAME.fullmatch(name.lower()) or name in OWN:
+                reason = (
+                    f"must have names such as 'large', other than {' and '.join(OWN)}: {name!r}"
+                )
+                raise InvalidArgumentError("when", reason)
+            if not isinstance(text, str) or not text.strip():
                 raise InvalidArgumentError("when", f"must be expressions in CEL, got {text!r}")
         check_seconds("timeout_seconds", self.timeout_seconds)
         if not 1 <= self.timeout_seconds <= _MAX_TIMEOUT_SECONDS or self.timeout_seconds % 1:
@@ -91,16 +98,18 @@ class Hook:
             raise InvalidArgumentError("timeout_seconds", reason)
         check_flag("ignores_failures", self.ignores_failures)
 
-    def _check_operations(self) -> None:
+    def _checked_operations(self) -> tuple[Operation, ...]:
         if isinstance(self.operations, str):
             reason = f"must be several, not the text {self.operations!r}"
             raise InvalidTypeError("operations", reason)
         allowed = _WRITES if self.kind == "default" else get_args(Operation)
         check_iterable("operations", self.operations, shown=" or ".join(allowed))
-        if not self.operations:
+        found = tuple(self.operations)
+        if not found:
             raise InvalidArgumentError("operations", "must not be empty")
-        for one in self.operations:
+        for one in found:
             check_choice("operations", one, allowed)
+        return tuple(one for one in get_args(Operation) if one in found)
 
     @property
     def path(self) -> str:
@@ -108,7 +117,12 @@ class Hook:
         return f"/{self.kind}/{self.name}"
 
     def overlaps(self, other: Hook) -> bool:
-        """Return whether both would be asked about one request, for the same purpose."""
-        mine = (self.kind, self.resource, self.subresource)
-        theirs = (other.kind, other.resource, other.subresource)
-        return mine == theirs and not set(self.operations).isdisjoint(other.operations)
+        """Return whether both would be asked about one request, for the same purpose.
+
+        In whatever version it is written, the server converts the object to that of each hook.
+        """
+        mine, theirs = self.resource, other.resource
+        is_one = (mine.group, mine.resource) == (theirs.group, theirs.resource)
+        if not is_one or (self.kind, self.subresource) != (other.kind, other.subresource):
+            return False
+        return not set(self.operations).isdisjoint(other.operations)

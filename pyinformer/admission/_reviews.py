@@ -6,11 +6,12 @@ function changed becomes a patch, so fields that the model does not know stay.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 import msgspec
@@ -21,8 +22,8 @@ from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import FailureLog, error_text, repeats_text
 from pyinformer.admission._answers import Answer, refused
 from pyinformer.admission._review import Denied, Operation, Review, User, shown
-from pyinformer.client.cluster import changed_parts
-from pyinformer.errors import ConfigurationError, ModelMismatchError
+from pyinformer.client.cluster import edits_of
+from pyinformer.errors import ModelMismatchError
 from pyinformer.objects import (
     GroupVersionKind,
     JSONObject,
@@ -114,15 +115,11 @@ class Reviews:
 
     Args:
         hook: the hook.
-
-    Raises:
-        ConfigurationError: a default needs a package that is not installed.
     """
 
     def __init__(self, hook: Hook) -> None:
         self.hook: Hook = hook
         self._failures = FailureLog()
-        self._make_patch = _patch_maker() if hook.kind == "default" else None
 
     async def answer(self, body: bytes, *, timeout_seconds: float | None = None) -> Answer:
         """Answer one review.
@@ -191,8 +188,19 @@ class Reviews:
             return _answered(
                 review, denied=(HTTPStatus.UNPROCESSABLE_ENTITY, shown(_place_of(error)))
             )
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Not of this review: the function has awaited something that was cancelled.
+            return self._failed(review, type(error).__name__, error_text(error))
         except ENDS_PROGRAM:
             raise
+        except BaseExceptionGroup as errors:
+            refusal = _only_refusal(errors)
+            if refusal is not None:
+                return _answered(review, denied=(refusal.status, refusal.shown))
+            return self._failed(review, type(errors).__name__, error_text(errors))
         except Exception as error:  # noqa: BLE001 - a user's function
             return self._failed(review, type(error).__name__, error_text(error))
         return _answered(review, patch=patch)
@@ -207,13 +215,10 @@ class Reviews:
             returned = await returned
         if returned is not None:
             raise TypeError(f"{self.hook.path} returned a {type(returned).__name__}, not None")
-        if self._make_patch is None:
+        if self.hook.kind == "validate":
             return ()
-        # The library compares slowly, so it gets only what differs.
-        before, after = changed_parts(written, given)
-        if before == after:
-            return ()
-        return cast("Sequence[JSONObject]", self._make_patch(before, after).patch)
+        whole, patch = edits_of(written, given)
+        return tuple(_operations(whole, patch))
 
     def _decoded(self, obj: KubeObject) -> Any:  # noqa: ANN401 - the hook's model
         return obj if self.hook.model is None else decode_model(obj, self.hook.model)
@@ -232,13 +237,23 @@ class Reviews:
         return refused(HTTPStatus.INTERNAL_SERVER_ERROR, f"failed with {kind}")
 
 
-def _patch_maker() -> Any:  # noqa: ANN401 - jsonpatch has no types
-    try:
-        import jsonpatch
-    except ImportError as error:
-        reason = "a default needs the package jsonpatch: pip install 'pyinformer[webhooks]'"
-        raise ConfigurationError("webhooks", reason) from error
-    return jsonpatch.make_patch
+def _operations(obj: JSONObject, patch: JSONObject, path: str = "") -> Iterator[JSONObject]:
+    """Yield the operations that have the effect of a merge patch.
+
+    Lists are replaced as a whole: a library that compares them takes the square of their length,
+    which a tenant chooses.
+    """
+    for name, value in patch.items():
+        place = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+        if name not in obj:
+            if value is not None:
+                yield {"op": "add", "path": place, "value": value}
+        elif value is None:
+            yield {"op": "remove", "path": place}
+        elif isinstance(value, dict) and isinstance(obj[name], dict):
+            yield from _operations(obj[name], value, place)
+        else:
+            yield {"op": "replace", "path": place, "value": value}
 
 
 def _object_of(raw: msgspec.Raw) -> KubeObject | None:
@@ -263,6 +278,17 @@ def _object_of(raw: msgspec.Raw) -> KubeObject | None:
     key = object_key(metadata.namespace, metadata.name)
     gvk = GroupVersionKind.of(head.api_version, head.kind)
     return KubeObject(key, metadata, None, text, gvk)
+
+
+def _only_refusal(errors: BaseExceptionGroup[BaseException]) -> Denied | None:
+    """Return the refusal that a function has raised inside a task group."""
+    matching, rest = errors.split(Denied)
+    while rest is None and isinstance(matching, BaseExceptionGroup):
+        first = matching.exceptions[0]
+        if isinstance(first, Denied):
+            return first
+        matching = first if isinstance(first, BaseExceptionGroup) else None
+    return None
 
 
 def _why_unreadable(error: BaseException) -> str:

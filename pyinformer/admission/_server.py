@@ -7,6 +7,7 @@ loop: a blocked loop refuses writes, which the watchdog reports.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import socket
@@ -46,12 +47,15 @@ _MAX_REVIEWS: Final = 100
 _MAX_CONNECTIONS: Final = 256
 _BACKLOG: Final = 256
 _HANDSHAKE_SECONDS: Final = 5.0
-_BODY_SECONDS: Final = 10.0
-_IDLE_SECONDS: Final = 75.0  # the API server keeps connections for 90 s
+_BODY_SECONDS: Final = 5.0
+_FIRST_REQUEST_SECONDS: Final = 10.0
+_IDLE_SECONDS: Final = 120.0  # the API server keeps them for 90 s, and has to close them first
 _LAST_ANSWERS_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 1.0  # an idle connection costs no more than that
 _LOOK_SECONDS: Final = 0.02
 _ANY: Final = "::"
+# It quotes what strangers send.
+_SILENT: Final = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001 - in no hierarchy
 _METRIC: Final = "controller_runtime_webhook"
 _SECONDS: Final = re.compile(r"(\d{1,3}(?:\.\d+)?)s")
 
@@ -90,7 +94,10 @@ class WebhookServer(Startable):
         self._listener: socket.socket | None = None
         self._runner: web.AppRunner | None = None
         self._handshakes: dict[asyncio.Task[None], object] = {}
-        self._bytes = self._active = 0
+        self._work: dict[int, _Work] = {}
+        self._busy: Counter[object] = Counter()  # the connections with a request
+        # What ends them if they send no request; None if they have sent one.
+        self._silent: dict[Any, asyncio.TimerHandle | None] = {}
         self._is_draining = False
         self._accepting = Host("webhooks", self._accept)
 
@@ -121,6 +128,7 @@ class WebhookServer(Startable):
             app,
             handler_cancellation=True,
             access_log=None,
+            logger=_SILENT,
             keepalive_timeout=_IDLE_SECONDS,
             shutdown_timeout=_LAST_ANSWERS_SECONDS,
         )
@@ -188,6 +196,8 @@ class WebhookServer(Startable):
         finally:
             for task in tuple(self._handshakes):
                 task.cancel()
+            for timer in filter(None, self._silent.values()):
+                timer.cancel()
 
     def _forget(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
         self._handshakes.pop(task, None)
@@ -201,37 +211,65 @@ class WebhookServer(Startable):
         runner = self._runner
         if runner is not None and runner.server is not None:
             with suppress(OSError, TimeoutError):
-                await asyncio.get_running_loop().connect_accepted_socket(
+                loop = asyncio.get_running_loop()
+                transport, protocol = await loop.connect_accepted_socket(
                     runner.server,
                     connection,
                     ssl=self._context,
                     ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._context else None,
                 )
+                self._forget_closed()
+                if protocol not in self._silent:  # a request may have come meanwhile
+                    self._silent[protocol] = loop.call_later(
+                        _FIRST_REQUEST_SECONDS, transport.abort
+                    )
                 return
         connection.close()
 
+    def _forget_closed(self) -> None:
+        for connection in [one for one in self._silent if one.transport is None]:
+            if (timer := self._silent.pop(connection)) is not None:
+                timer.cancel()
+
     def _make_room(self) -> None:
-        """Close a connection if there are too many: of the client that shakes most hands."""
-        open_now = self._connections()
-        if len(self._handshakes) + len(open_now) < _MAX_CONNECTIONS:
+        """Close a connection if there are too many: one without a request, of who has most."""
+        idle = [one for one in self._connections() if one not in self._busy]
+        if len(self._handshakes) + len(idle) + len(self._busy) < _MAX_CONNECTIONS:
             return
-        if len(self._handshakes) >= len(open_now):
+        if len(self._handshakes) >= len(idle):
             counts = Counter(self._handshakes.values())
             max(self._handshakes, key=lambda one: counts[self._handshakes[one]]).cancel()
-        elif (transport := open_now[0].transport) is not None:
-            transport.abort()
+        elif idle:
+            peers = [one.transport and one.transport.get_extra_info("peername") for one in idle]
+            hosts = [peer[0] if peer else None for peer in peers]
+            transport = idle[hosts.index(Counter(hosts).most_common(1)[0][0])].transport
+            if transport is not None:
+                transport.abort()
 
     def _connections(self) -> list[Any]:
         server = None if self._runner is None else self._runner.server
         return [] if server is None else server.connections
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        connection = request.protocol
+        if (timer := self._silent.get(connection)) is not None:
+            timer.cancel()
+        self._silent[connection] = None
+        self._busy[connection] += 1
+        try:
+            return await self._response(request)
+        finally:
+            self._busy[connection] -= 1
+            if not self._busy[connection]:
+                del self._busy[connection]
+
+    async def _response(self, request: web.Request) -> web.Response:
         figures = self._figures.get(request.path)
         if figures is None:  # of a stranger
             answer = refused(HTTPStatus.NOT_FOUND, "no webhook has this path")
         else:
             with figures.measured() as outcome:
-                answer = outcome.answer = await self._answered(request)
+                answer = outcome.answer = await self._guarded(request)
         headers = {"Retry-After": "1"} if answer.status == HTTPStatus.TOO_MANY_REQUESTS else None
         response = web.Response(
             body=answer.body,
@@ -242,36 +280,40 @@ class WebhookServer(Startable):
             response.force_close()
         return response
 
+    async def _guarded(self, request: web.Request) -> Answer:
+        try:
+            return await self._answered(request)
+        except ConnectionError:  # the client has left
+            raise
+        except Exception as error:  # noqa: BLE001 - a fence: the server would log it unescaped
+            _log.error("%s failed: %s", request.path, error_text(error))
+            return refused(HTTPStatus.INTERNAL_SERVER_ERROR, f"failed with {type(error).__name__}")
+
     async def _answered(self, request: web.Request) -> Answer:
         if request.method != "POST":
             return refused(HTTPStatus.METHOD_NOT_ALLOWED, "only POST")
         if request.content_type != "application/json":
             return refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only application/json")
+        if "Content-Encoding" in request.headers:  # it would be unpacked without a bound
+            return refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only plain bodies")
         limit = self._limits.get(request.path, MAX_BODY_BYTES)
-        length = limit if request.content_length is None else request.content_length
-        if length > limit:
+        if request.content_length is not None and request.content_length > limit:
             return _too_large(limit)
-        is_full = self._active >= _MAX_REVIEWS or self._bytes + length > _MAX_BYTES
-        if is_full and self._active:  # one alone may be as large as its path allows
-            return refused(HTTPStatus.TOO_MANY_REQUESTS, "too many reviews at once")
-        with self._reserved(length):
-            body = await _body_of(request, limit)
-            if isinstance(body, Answer):
-                return body
+        work = self._work.setdefault(limit, _Work())
+        body = b""
+        try:
+            body = await _body_of(request, limit, work)
             if not body:
                 return refused(HTTPStatus.BAD_REQUEST, "the request has no body")
-            route = self._routes[request.path]
-            return await route(body, _seconds_of(request.query.get("timeout", "")))
-
-    @contextmanager
-    def _reserved(self, length: int) -> Iterator[None]:
-        self._active += 1
-        self._bytes += length
-        try:
-            yield
+            if work.active >= _MAX_REVIEWS:
+                return _too_many()
+            with work.one():
+                route = self._routes[request.path]
+                return await route(body, _seconds_of(request.query.get("timeout", "")))
+        except _RefusedError as error:
+            return error.answer
         finally:
-            self._active -= 1
-            self._bytes -= length
+            work.bytes -= len(body)
 
 
 @final
@@ -325,19 +367,60 @@ async def _end(runner: web.AppRunner) -> None:
     await asyncio.sleep(0)  # in which the loop closes their sockets
 
 
-async def _body_of(request: web.Request, limit: int) -> bytes | Answer:
-    """Read a body, or return the answer to one that is too large or does not come."""
+@final
+class _Work:
+    """What is held and done for bodies of one limit: conversions do not wait for hooks."""
+
+    def __init__(self) -> None:
+        self.active = self.bytes = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count one review while it is answered."""
+        self.active += 1
+        try:
+            yield
+        finally:
+            self.active -= 1
+
+
+@final
+class _RefusedError(Exception):
+    """A body is not read to its end."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+async def _body_of(request: web.Request, limit: int, work: _Work) -> bytes:
+    """Read a body; what has arrived counts until the review is answered.
+
+    Raises:
+        _RefusedError: it is too large, or does not come, or too many bodies are held.
+    """
     pieces, size = list[bytes](), 0
     try:
         with anyio.fail_after(_BODY_SECONDS):
             async for piece in request.content.iter_any():
                 pieces.append(piece)
                 size += len(piece)
+                work.bytes += len(piece)
                 if size > limit:
-                    return _too_large(limit)
-    except TimeoutError:
-        return refused(HTTPStatus.REQUEST_TIMEOUT, f"no whole body within {_BODY_SECONDS:g} s")
-    return b"".join(pieces)
+                    raise _RefusedError(_too_large(limit))
+                if work.bytes > _MAX_BYTES and work.bytes > size:  # one alone may be as large
+                    raise _RefusedError(_too_many())
+        return b"".join(pieces)
+    except BaseException as error:
+        work.bytes -= size
+        if isinstance(error, TimeoutError):
+            reason = f"no whole body within {_BODY_SECONDS:g} s"
+            raise _RefusedError(refused(HTTPStatus.REQUEST_TIMEOUT, reason)) from error
+        raise
+
+
+def _too_many() -> Answer:
+    return refused(HTTPStatus.TOO_MANY_REQUESTS, "too many reviews at once")
 
 
 def _too_large(limit: int) -> Answer:

@@ -30,7 +30,8 @@ class Webhooks:
     """
 
     service: str | None = None
-    """The Service in front of the operator's pods, as `namespace/name`."""
+    """The Service in front of the operator's pods, as `namespace/name`. For conversions there is a
+    second one, with `-conversion` at the end of its name."""
     url: str | None = None
     """In place of a Service, the base of the URL, such as `https://10.0.2.2:9443` of a laptop that
     the API server can reach."""
@@ -53,7 +54,8 @@ class Webhooks:
         if self.service is not None:
             check_text("service", self.service)
             namespace, _, name = self.service.partition("/")
-            if not is_namespace_name(namespace) or not is_namespace_name(name):
+            full = f"{name}-conversion"  # of the second Service
+            if not is_namespace_name(namespace) or not is_namespace_name(full):
                 reason = f'must be "namespace/name" of the Service, got {self.service!r}'
                 raise InvalidArgumentError("service", reason)
         if self.url is not None:
@@ -77,12 +79,23 @@ class Webhooks:
         return None if self.certificates == _SELF else Path(self.certificates)
 
     @property
+    def conversion_service(self) -> str | None:
+        """The Service by which conversions are asked for, as `namespace/name`; None for an URL.
+
+        It has the replicas that are not ready, too: before the caches of one have synced, the
+        server may have to convert what they list.
+        """
+        return None if self.service is None else f"{self.service}-conversion"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The host names that the certificate has to have; the first is what clients verify."""
-        if self.service is not None:
-            namespace, _, name = self.service.partition("/")
-            return (f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local")
-        return (urlsplit(self.url or "").hostname or "",)
+        if self.service is None:
+            return (urlsplit(self.url or "").hostname or "",)
+        services = (self.service, self.conversion_service or "")
+        pairs = (one.partition("/") for one in services)
+        hosts = [f"{name}.{namespace}.svc" for namespace, _, name in pairs]
+        return (*hosts, *(f"{host}.cluster.local" for host in hosts))
 
 
 def _check_url(url: str) -> None:

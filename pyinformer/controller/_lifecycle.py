@@ -219,12 +219,19 @@ class Lifecycle:
         self._loop.check()
         await self._ended.wait()
 
-    async def run(self, *, on_started: Callable[[], object], logs_status: bool = True) -> None:
+    async def run(
+        self,
+        *,
+        on_started: Callable[[], object],
+        logs_status: bool = True,
+        before_end: Callable[[], Coroutine[None, None, None]] | None = None,
+    ) -> None:
         """Start, run until a signal or a crash, and stop; a second signal forces the end.
 
         Args:
             on_started: called when the workers run.
             logs_status: whether it logs the status of everything at SIGUSR1.
+            before_end: called when it is to end, while caches are still read; it must be bounded.
 
         Raises:
             InternalError: something inside crashed.
@@ -246,6 +253,8 @@ class Lifecycle:
                     on_started()
                 await self._ended.wait()
             finally:
+                if before_end is not None:
+                    await run_shielded(f"the last answers of {self.name}", before_end())
                 await self.aclose()
                 # Otherwise the loop would wait for them when the program ends, without a bound.
                 self.close_abandoned()

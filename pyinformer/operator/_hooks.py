@@ -84,6 +84,12 @@ class OperatorHooks:
         path, _, subresource = plural.partition("/")
         resource = GroupVersionResource.of(api_version, path)
         checked = checked_model(model, resource)
+        unknown = [name for name in options if name not in HookOptions.__annotations__]
+        if unknown:
+            known = ", ".join(HookOptions.__annotations__)
+            raise InvalidArgumentError(
+                unknown[0], f"must be left out: the options of a hook are {known}"
+            )
 
         def register(function: Any, /) -> Any:  # noqa: ANN401 - the overloads are RegisterHook's
             self._registrations.refuse_if_running(f"{kind}()")

@@ -865,6 +865,8 @@ class Operator:
     def _check_registered(self) -> None:
         if not self._registrations.names:
             reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
+            if self._loaded is not None:
+                reason += ", which hooks need beside them; it may do nothing"
             raise InvalidArgumentError("operator", reason)
 
     def _warn_of_secrets(self, caches: Sequence[DeclaredCache]) -> None:

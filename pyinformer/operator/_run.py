@@ -288,7 +288,9 @@ class OperatorRun(Closable):
             group = await self._assemble()
         if not asking.cancel_called:
             with self._explained():
-                await group.lifecycle.run(on_started=self._started_nowait, logs_status=False)
+                await group.lifecycle.run(
+                    on_started=self._started_nowait, logs_status=False, before_end=self._leave
+                )
 
     @property
     def _is_one_of_several(self) -> bool:
@@ -314,9 +316,15 @@ class OperatorRun(Closable):
                         self._started_nowait()
                     await replica.wait_ended()
             finally:
+                await run_shielded("the last answers of an operator", self._leave())
                 if self._replica is not None:
                     await self._replica.aclose()
                     self._replica.close_abandoned()
+
+    async def _leave(self) -> None:
+        """Answer the last reviews, as long as caches can be read."""
+        if self._hooks is not None:
+            await self._hooks.leave()
 
     async def _release(self) -> None:
         """Accept no registrations any more, and write the Events that wait."""
@@ -364,6 +372,7 @@ class OperatorRun(Closable):
             Takes effect when everything has ended, which the options bound.
         """
         try:
+            await run_shielded("the last answers of an operator", self._leave())
             if self._group is not None:
                 await self._group.aclose()
             if self._replica is not None:
@@ -433,7 +442,7 @@ class OperatorRun(Closable):
             raise LifecycleError("this run was started before: get a new one from the operator")
         self._additions.claim_loop()
         resources = {one.scope.resource: None for one in self._registrations.caches()}
-        await self._discover(resources)
+        await self._discover([*resources, *(() if self._hooks is None else self._hooks.resources)])
         with self._explained():
             await learn_scopes(
                 self.cluster,

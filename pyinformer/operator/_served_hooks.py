@@ -25,10 +25,12 @@ from pyinformer.admission.certificates import (
     Target,
 )
 from pyinformer.admission.conversion import CONVERSION_BYTES, CONVERSION_PATH
+from pyinformer.errors import LifecycleError
 from pyinformer.operator._webhook_rights import secret_of
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster
+    from pyinformer.objects import GroupVersionResource
     from pyinformer.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
@@ -38,8 +40,10 @@ _Conversion: TypeAlias = Callable[[bytes], Answer]
 _LARGE_BYTES: Final = 256 << 10  # some hundred objects, which take some 10 ms
 _SHARE_OF_TIME: Final = 0.8  # of the API server's timeout, to wait for the caches
 _LONGEST_WAIT_SECONDS: Final = 5.0
+_MOST_WAITING: Final = 20  # others are refused at once
 # Until the nodes know that the pod ends, which takes a second or two, its Service sends requests.
 _LINGER_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 1.0  # for the connections that are in use; idle ones are closed
 
 
 @final
@@ -73,7 +77,10 @@ class ServedHooks(Startable):
     ) -> None:
         self._webhooks = webhooks
         self._lingers = lingers
+        self.resources: tuple[GroupVersionResource, ...] = tuple(one.resource for one in hooks)
+        """What the hooks are about."""
         self._can_answer = anyio.Event()
+        self._waiting = 0
         self._certificate = _certificate(cluster, operator, webhooks, is_leader)
         self._bundles = CABundles(
             cluster,
@@ -96,7 +103,7 @@ class ServedHooks(Startable):
             limits={CONVERSION_PATH: CONVERSION_BYTES},
             metrics=metrics,
         )
-        self._is_listening = False
+        self._was_started = self._is_listening = False
         self._open = AsyncExitStack()
 
     @property
@@ -120,10 +127,14 @@ class ServedHooks(Startable):
 
         Raises:
             ConfigurationError: there is no certificate, or the port is in use.
+            LifecycleError: it was started before.
 
         Cancellation:
             What was started is stopped.
         """
+        if self._was_started:
+            raise LifecycleError("webhooks were started before: get a new run from the operator")
+        self._was_started = True
         try:
             await self._open.enter_async_context(self._certificate)
             await self._open.enter_async_context(self._bundles)
@@ -134,16 +145,25 @@ class ServedHooks(Startable):
         self._is_listening = True
         _log.info("webhooks: served on port %d", self._server.port)
 
+    async def leave(self) -> None:
+        """Become unready, and answer what still comes: before the caches are closed.
+
+        Cancellation:
+            Not safe; shield it. It takes five seconds in a pod, and elsewhere one at most.
+        """
+        if not self._is_listening:
+            return
+        self._is_listening = False
+        if self._lingers:
+            await self._server.drain(_LINGER_SECONDS, is_until_idle=False)
+        await self._server.drain(_DRAIN_SECONDS, is_until_idle=True)
+
     async def aclose(self) -> None:
-        """Answer for some seconds more, and close; a second call only waits.
+        """Close everything; a second call only waits.
 
         Cancellation:
             Takes effect when everything has ended.
         """
-        if self._is_listening and self._lingers:
-            self._is_listening = False
-            draining = self._server.drain(_LINGER_SECONDS, is_until_idle=False)
-            await run_shielded("the last reviews", draining)
         self._is_listening = False
         await self._open.aclose()
 
@@ -153,10 +173,14 @@ class ServedHooks(Startable):
         body: bytes,
         timeout_seconds: float | None,
     ) -> Answer:
-        if not self._can_answer.is_set():
+        if not self._can_answer.is_set() and self._waiting < _MOST_WAITING:
             limit = timeout_seconds or _LONGEST_WAIT_SECONDS
-            with anyio.move_on_after(_SHARE_OF_TIME * limit):
-                await self._can_answer.wait()
+            self._waiting += 1
+            try:
+                with anyio.move_on_after(_SHARE_OF_TIME * limit):
+                    await self._can_answer.wait()
+            finally:
+                self._waiting -= 1
         if not self._can_answer.is_set():
             return refused(HTTPStatus.SERVICE_UNAVAILABLE, "the caches have not synced yet")
         return await answer(body, timeout_seconds=timeout_seconds)

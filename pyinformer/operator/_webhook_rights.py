@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyinformer.admission import configuration_name
 from pyinformer.admission.certificates import Target, bundle_accesses, secret_accesses
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def secret_of(webhooks: Webhooks, operator: str, namespace: str) -> tuple[str, s
         namespace: that of the Secret if there is no Service.
     """
     where = namespace if webhooks.service is None else webhooks.service.partition("/")[0]
-    return where, f"{operator.lower()}-webhooks"
+    return where, f"{configuration_name(operator)}-webhooks"
 
 
 def targets_of(hooks: HookSet, definitions: Iterable[str] = ()) -> list[Target]:

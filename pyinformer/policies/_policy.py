@@ -97,7 +97,7 @@ class _AnyPolicy:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Expressions in CEL by the names by which others read them, as `variables.name`."""
     namespaces: Collection[str] = ()
-    """Only objects in these namespaces; empty for all, and for those without a namespace."""
+    """Only objects in these namespaces; empty for all objects, also for those in no namespace."""
     params: Params | None = None
     """An object that rules read as `params`."""
     ignores_failures: bool = False
@@ -132,7 +132,12 @@ class _AnyPolicy:
             "failurePolicy": "Ignore" if self.ignores_failures else "Fail",
             "matchConstraints": {
                 "resourceRules": [
-                    {**_resource(one), "operations": [each.upper() for each in self.operations]}
+                    {
+                        **_resource(one),
+                        "operations": [each.upper() for each in self.operations],
+                        # A selector of namespaces does not leave out objects that are in none.
+                        **({"scope": "Namespaced"} if self.namespaces else {}),
+                    }
                     for one in self.on
                 ]
             },

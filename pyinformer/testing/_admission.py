@@ -26,6 +26,7 @@ from pyinformer.objects import (
     guess_plural,
 )
 from pyinformer.operator import Operator, hooks_of
+from pyinformer.testing.apiserver.patches import json_patch
 
 if TYPE_CHECKING:
     from pyinformer.admission import Hook, Reviews
@@ -82,10 +83,10 @@ async def review(
         dry_run: whether nothing would be stored.
 
     Raises:
-        InvalidArgumentError: an update without `old`, or an unknown operation; or a hook has
-            conditions (`when`), which only a real server evaluates.
+        InvalidArgumentError: an update without `old`, or an unknown operation; or no hook is about
+            the resource, in this version; or a hook has conditions (`when`), which only a real
+            server evaluates.
         InvalidTypeError: an argument is of another type.
-        ConfigurationError: a default needs a package that is not installed.
 
     Cancellation:
         Reaches the hook's function.
@@ -113,7 +114,12 @@ async def review(
         user={"username": user, "groups": list(groups)},
         dry_run=dry_run,
     )
-    reviews = [one for one in hooks_of(app).hooks.reviews().values() if asked.concerns(one.hook)]
+    every = hooks_of(app).hooks.reviews().values()
+    if not any(asked.is_about(one.hook) for one in every):
+        known = ", ".join(dict.fromkeys(str(one.hook.resource) for one in every)) or "none"
+        reason = f"no hook is about {asked.shown}, but {known}: plural= names the resource"
+        raise InvalidArgumentError("plural", reason)
+    reviews = [one for one in every if asked.concerns(one.hook)]
     return await asked.outcome(reviews, written)
 
 
@@ -137,13 +143,30 @@ class _Asked:
     user: JSONObject
     dry_run: bool
 
+    @property
+    def shown(self) -> str:
+        """The resource, with the subresource."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else str(self.resource)
+
+    def is_about(self, hook: Hook) -> bool:
+        """Return whether a hook is about the resource, whatever it is asked about.
+
+        Objects of subresources have kinds of other groups, such as Scale.
+        """
+        if self.subresource:
+            return (hook.resource.resource, hook.subresource) == (
+                self.resource.resource,
+                self.subresource,
+            )
+        return hook.resource == self.resource and not hook.subresource
+
     def concerns(self, hook: Hook) -> bool:
         """Return whether a hook is asked about it.
 
         Raises:
             InvalidArgumentError: its conditions decide, which only a real server evaluates.
         """
-        if (hook.resource, hook.subresource) != (self.resource, self.subresource):
+        if not self.is_about(hook):
             return False
         if self.operation not in hook.operations:
             return False
@@ -161,6 +184,8 @@ class _Asked:
         for one in (*again, *validating):
             answer = await one.answer(msgspec.json.encode(self._review(obj)))
             if answer.status != 200:  # noqa: PLR2004 - OK
+                if one.hook.ignores_failures:
+                    continue
                 return Reviewed(
                     allowed=False,
                     status=500,
@@ -216,7 +241,5 @@ class _Asked:
 
 
 def _patched(obj: JSONObject, patch: bytes) -> JSONObject:
-    import jsonpatch
-
-    found: JSONObject = jsonpatch.apply_patch(obj, _decode(patch))
+    found: JSONObject = json_patch(obj, _decode(patch))
     return found

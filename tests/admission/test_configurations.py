@@ -60,13 +60,13 @@ def test_the_server_is_asked_to_call_what_was_registered() -> None:
     assert validate["rules"][0]["resources"] == ["databases/scale"]
     assert (validate["failurePolicy"], validate["timeoutSeconds"]) == ("Ignore", 7)
     conditions = {one["name"]: one["expression"] for one in validate["matchConditions"]}
-    assert list(conditions) == ["not-finalizers", "not-the-operator", "many"]
+    assert list(conditions) == ["many", "not-finalizers", "not-the-operator"]
     assert conditions["many"] == "object.spec.replicas > 3"
     assert conditions["not-the-operator"] == (
         "request.userInfo.username != 'system:serviceaccount:db:account'"
     )
     assert validate["namespaceSelector"]["matchExpressions"] == [
-        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["db"]}
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["db", "kube-system"]}
     ]
 
 

@@ -76,7 +76,7 @@ def test_the_definition_names_the_service() -> None:
 
     assert lakes == plain[0]
     client = {
-        "service": {"namespace": "acme", "name": "db", "path": "/convert", "port": 443},
+        "service": {"namespace": "acme", "name": "db-conversion", "path": "/convert", "port": 443},
     }
     webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
     assert databases["spec"]["conversion"] == {"strategy": "Webhook", "webhook": webhook}

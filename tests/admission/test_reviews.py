@@ -148,9 +148,11 @@ async def test_hooks_of_a_subresource_are_asked_about_it_alone() -> None:
     def scaled(_obj: pyinformer.KubeObject, review: Review) -> None:
         seen.append(review.subresource)
 
-    await review(app, "create", _database())
-    await review(app, "create", _database(), plural="databases/scale")
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
+    await review(app, "create", scale, plural="databases/scale")
     assert seen == ["scale"]
+    with pytest.raises(InvalidArgumentError, match=r"plural: no hook is about databases\.v1"):
+        await review(app, "create", _database())
 
 
 async def test_an_object_without_a_name_yet_is_reviewed() -> None:
@@ -209,6 +211,65 @@ async def test_a_hook_must_not_return_something() -> None:
     assert (found.status, found.message) == (500, "failed with TypeError")
 
 
+async def test_a_hook_that_may_fail_refuses_nothing() -> None:
+    app = _app()
+
+    @app.validate(*_PLACE, ignores_failures=True)
+    def check(_obj: object, review: Review) -> None:
+        raise ValueError("a secret")
+
+    assert (await review(app, "create", _database())).allowed
+
+
+async def test_a_refusal_inside_a_task_group_is_one() -> None:
+    app = _app()
+
+    @app.validate(*_PLACE)
+    async def check(_obj: object, review: Review) -> None:
+        async def refuse() -> None:
+            raise Denied("no", status=403)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(refuse())
+
+    found = await review(app, "create", _database())
+    assert (found.status, found.message) == (403, "no")
+
+
+async def test_a_hook_that_awaits_something_cancelled_has_failed() -> None:
+    app = _app()
+
+    @app.validate(*_PLACE)
+    async def check(_obj: object, review: Review) -> None:
+        task = asyncio.create_task(anyio.sleep_forever())
+        task.cancel()
+        await task
+
+    found = await review(app, "create", _database())
+    assert (found.status, found.message) == (500, "failed with CancelledError")
+
+
+async def test_a_list_is_replaced_as_a_whole() -> None:
+    app = _app()
+
+    @app.default(*_PLACE)
+    def fill(database: dict[str, Any], review: Review) -> None:
+        database["spec"]["ports"] = [one for one in database["spec"]["ports"] if one["port"] % 2]
+        database["spec"].pop("engine")
+
+    (reviews,) = hooks_of(app).hooks.reviews().values()
+    obj = _database(engine="a", ports=[{"port": one} for one in range(20_000)])
+    answer = await reviews.answer(_body(object=obj))  # seconds, if lists were compared
+    patch = json.loads(base64.b64decode(json.loads(answer.body)["response"]["patch"]))
+    assert [(one["op"], one["path"]) for one in patch] == [
+        ("remove", "/spec/engine"),
+        ("replace", "/spec/ports"),
+    ] or [(one["op"], one["path"]) for one in patch] == [
+        ("replace", "/spec/ports"),
+        ("remove", "/spec/engine"),
+    ]
+
+
 async def test_a_default_cannot_rename() -> None:
     app = _app()
 
@@ -244,6 +305,9 @@ async def test_two_defaults_have_requests_of_their_own() -> None:
         ({"operations": ["connect"]}, "operations: must be one of create, update, delete"),
         ({"when": ["a"]}, "when: must be expressions by names, not list"),
         ({"when": {"a": ""}}, "when: must be expressions in CEL"),
+        ({"when": {"a b": "true"}}, "when: must have names such as 'large'"),
+        ({"when": {"not-the-operator": "true"}}, "when: must have names such as 'large', other"),
+        ({"wen": {}}, "wen: must be left out: the options of a hook are operations"),
         ({"timeout_seconds": 31}, "timeout_seconds: must be whole seconds from 1 to 30, got 31"),
         ({"timeout_seconds": 1.5}, "timeout_seconds: must be whole seconds"),
         ({"ignores_failures": "no"}, "ignores_failures"),

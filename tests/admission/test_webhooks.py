@@ -33,5 +33,10 @@ def test_wrong_settings_are_refused(given: dict[str, Any], words: str) -> None:
 
 
 def test_the_certificate_has_the_names_by_which_the_server_calls() -> None:
-    assert Webhooks(service="acme/db").names == ("db.acme.svc", "db.acme.svc.cluster.local")
+    assert Webhooks(service="acme/db").names == (
+        "db.acme.svc",
+        "db-conversion.acme.svc",
+        "db.acme.svc.cluster.local",
+        "db-conversion.acme.svc.cluster.local",
+    )
     assert Webhooks(url="https://10.0.2.2:9443/hooks").names == ("10.0.2.2",)

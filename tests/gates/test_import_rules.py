@@ -33,7 +33,6 @@ _DOORS: Final = {
         "admission/certificates/_x509.py",
         "cli/doctor/_credential_expiry.py",  # the extra `cli` brings it, too
     ),
-    "jsonpatch": ("admission/_reviews.py", "testing/_admission.py"),
     "kopf": ("kopf/",),
     "kubernetes_asyncio": ("cli/scenes/_plain_informer.py",),  # a plain program, beside ours
     "opentelemetry": ("telemetry/opentelemetry/",),

@@ -235,6 +235,24 @@ async def test_an_apply_does_not_own_what_a_default_has_set(
         assert other.at("spec.image") == "own:1"
 
 
+async def test_only_the_removal_of_a_finalizer_is_not_asked_about(
+    kube_apiserver_session: KubeAPIServer, tmp_path: Path
+) -> None:
+    async with _hooked(kube_apiserver_session, tmp_path) as (cluster, _, _authority):
+        held = _database("held")
+        held["metadata"]["finalizers"] = ["acme.io/one", "acme.io/two"]
+        await cluster.delete(await cluster.create(held))
+        deleted = await cluster.get(*_PLACE, f"{_NAMESPACE}/held")
+        edited = deleted.to_dict()
+        edited["metadata"]["finalizers"] = ["acme.io/two"]
+        edited["spec"]["engine"] = "mysql"
+        status, _ = await _refusal(cluster.patch(deleted, edited))
+        assert status == 422
+        edited["spec"]["engine"] = "postgres"
+        edited["metadata"]["finalizers"] = []
+        await cluster.patch(deleted, edited)
+
+
 async def test_finalizers_can_be_removed_while_no_hook_answers(
     kube_apiserver_session: KubeAPIServer, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ async def test_a_hook_is_asked_over_tls_and_reads_the_caches(tmp_path: Path) -> 
         ({"path": "/"}, 404, "no webhook"),
         ({"method": "GET"}, 405, "only POST"),
         ({"headers": {"Content-Type": "text/plain"}}, 415, "only application/json"),
+        ({"headers": {**_JSON, "Content-Encoding": "gzip"}}, 415, "only plain bodies"),
         ({"body": b""}, 400, "no body"),
         ({"body": b"{"}, 400, "not JSON"),
         ({"path": "/validate/configmaps?timeout=x"}, 200, "allowed"),
@@ -216,6 +217,71 @@ async def test_strangers_at_the_port_do_not_stop_reviews(tmp_path: Path) -> None
         finally:
             for one in silent:
                 one.close()
+
+
+async def test_silent_bodies_hold_nothing(tmp_path: Path) -> None:
+    """A body that is announced, and does not come, takes no room."""
+    authority = _certificates(tmp_path)
+    context = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+    head = (
+        "POST /validate/configmaps HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {8 << 20}\r\n\r\n"
+    )
+    async with _served(_app(tmp_path), authority) as (client, _):
+        port = int(client.url.rpartition(":")[2])
+        writers = []
+        for _ in range(120):
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            writer.write(head.encode())
+            writers.append(writer)
+        assert (await client.post())[0] == 200
+        for writer in writers:
+            writer.transport.abort()
+
+
+async def test_a_review_that_is_answered_is_not_pushed_out(tmp_path: Path) -> None:
+    """Silent connections make room for others of their kind."""
+    authority = _certificates(tmp_path)
+    context = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+    app = _app(tmp_path)
+    released, waiting = anyio.Event(), list[str]()
+
+    @app.validate("v1", "pods", timeout_seconds=30)
+    async def slow(obj: pyinformer.KubeObject, review: Review) -> None:
+        waiting.append(review.uid)
+        await released.wait()
+
+    async with _served(app, authority) as (client, _):
+        port = int(client.url.rpartition(":")[2])
+        asking = asyncio.create_task(client.post("/validate/pods"))
+        await until(lambda: waiting)
+        writers = []
+        for _ in range(300):
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            writers.append(writer)
+        released.set()
+        assert (await asking)[0] == 200
+        for writer in writers:
+            writer.transport.abort()
+
+
+async def test_the_last_reviews_can_read_the_caches(tmp_path: Path) -> None:
+    """Connections end with their next answer, and caches are open until then."""
+    authority = _certificates(tmp_path)
+    async with _served(_app(tmp_path), authority) as (client, run):
+        await client.post()
+        closing = asyncio.create_task(run.aclose())
+        status, text = await client.post(body=_body("known"))
+        assert (status, json.loads(text)["response"]["warnings"]) == (200, ["known"])
+        await closing
+
+
+async def test_a_second_start_leaves_the_first_alone(tmp_path: Path) -> None:
+    authority = _certificates(tmp_path)
+    async with _served(_app(tmp_path), authority) as (client, run):
+        with pytest.raises(LifecycleError, match="started before"):
+            await run.start()
+        assert (await client.post())[0] == 200
 
 
 async def test_too_many_reviews_at_once_are_refused(tmp_path: Path) -> None:

@@ -41,12 +41,14 @@ def test_a_policy_has_a_binding_that_puts_it_into_force() -> None:
                         "apiVersions": ["v1"],
                         "resources": ["pods"],
                         "operations": ["CREATE"],
+                        "scope": "Namespaced",
                     },
                     {
                         "apiGroups": ["apps"],
                         "apiVersions": ["v1"],
                         "resources": ["deployments"],
                         "operations": ["CREATE"],
+                        "scope": "Namespaced",
                     },
                 ]
             },

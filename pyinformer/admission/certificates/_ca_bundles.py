@@ -149,6 +149,8 @@ class CABundles(Startable):
             seen = self._look(target, found)
             if found is None or not seen.bundles:
                 warnings.append(_missing(target))
+            elif seen.is_injected and self._certificate.makes_its_authority:
+                warnings.append(_foreign(target))
             elif is_leader and not seen.is_injected and not _is_in_all(seen.bundles, bundle):
                 try:
                     await self._write(found, bundle)
@@ -194,6 +196,14 @@ class CABundles(Startable):
             for authority in _split(bundle)
             if all(authority in one for one in published)
         }
+
+
+def _foreign(target: Target) -> str:
+    return (
+        f"{target} has an annotation of cert-manager, so the authority of the operator's own"
+        " certificate is not written: remove the annotation, or mount cert-manager's certificate,"
+        " certificates=<folder>"
+    )
 
 
 def _is_in_all(found: Iterable[str], bundle: str) -> bool:

@@ -58,6 +58,7 @@ class FolderCertificate(ServingCertificate):
         self._versions: tuple[Version, ...] = ()
         self._found: KeyPair | None = None  # what was read last; shown when it is trusted
         self._authorities: tuple[str, ...] = ()
+        self._shown: tuple[str, ...] = ()  # with the certificate that is shown
         self._kept: dict[str, float] = {}  # until when an authority is in the bundle
 
     @override
@@ -102,15 +103,16 @@ class FolderCertificate(ServingCertificate):
         kept = {one: at for one, at in self._kept.items() if at > now}
         self._kept = {**dict.fromkeys(self._authorities, 0.0), **kept}  # these come first
         self._kept.update(dict.fromkeys(self._authorities, now + _KEPT_SECONDS))
-        must_wait = self._publisher is not None and not all(
-            map(self._is_published, self._authorities)
-        )
+        new = (one for one in self._authorities if one not in self._shown)
+        must_wait = self._publisher is not None and not all(map(self._is_published, new))
         if must_wait and last is not None and now < last.certificate.expires_at:
             pair = last
         if pair is None:
             return
         try:
             self._take(pair, "".join(self._kept))
+            if pair is self._found:
+                self._shown = self._authorities
         except ValueError as error:
             raise ConfigurationError(str(self._chain_file), str(error)) from error
 

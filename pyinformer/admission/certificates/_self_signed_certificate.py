@@ -47,6 +47,8 @@ class SelfSignedCertificate(ServingCertificate):
         wall_clock: Unix time in seconds.
     """
 
+    makes_its_authority: bool = True
+
     def __init__(
         self,
         cluster: Cluster,

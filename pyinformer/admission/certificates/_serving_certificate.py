@@ -65,6 +65,9 @@ class ServingCertificate(Startable):
         wall_clock: Unix time in seconds.
     """
 
+    makes_its_authority: bool = False
+    """Whether no other program knows its authority."""
+
     def __init__(
         self,
         names: Sequence[str],
@@ -83,6 +86,7 @@ class ServingCertificate(Startable):
         self._lines = NewLines()
         self._woken = anyio.Event()
         self._host = Host("certificate of the webhooks", self._run)
+        self._was_started = False
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -99,6 +103,10 @@ class ServingCertificate(Startable):
         """Why clients cannot verify the server, a line for each reason; for readiness."""
         if self._pair is None:
             return (self._trouble,)
+        if self._was_started and not self._host.is_running:
+            return (
+                "the certificate of the webhooks is not followed any more: restart the program",
+            )
         expires_at = self._pair.certificate.expires_at
         if self._wall_clock() >= expires_at:
             return (f"the certificate of the webhooks expired at {utc_text(expires_at)}",)
@@ -143,6 +151,7 @@ class ServingCertificate(Startable):
             What was started is stopped.
         """
         await self._host.start()
+        self._was_started = True
 
     @override
     async def aclose(self) -> None:

@@ -71,7 +71,7 @@ class TLSContext:
         content = read_file(self._client_ca)
         try:
             self.context.load_verify_locations(cadata=content.decode("ascii"))
-        except (ssl.SSLError, UnicodeDecodeError) as error:
+        except (ssl.SSLError, ValueError) as error:  # ValueError: it is empty, or not ASCII
             reason = "must hold the authorities of clients as PEM"
             raise ConfigurationError(str(self._client_ca), reason) from error
         self._client_ca_version = version

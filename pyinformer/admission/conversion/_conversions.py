@@ -287,6 +287,9 @@ def _body(value: object) -> JSONObject:
 
 def _changed_metadata(metadata: msgspec.Raw, changed: object) -> object:
     """Return the metadata of an object with the labels and annotations that a function set."""
-    set_by_function = changed if isinstance(changed, dict) else {}
-    new = {name: set_by_function[name] for name in _CHANGEABLE if name in set_by_function}
-    return {**_fields_of(bytes(metadata)), **new} if new else metadata
+    given = changed if isinstance(changed, dict) else {}
+    new = {name: given[name] for name in _CHANGEABLE if name in given}
+    if not given.get("name"):  # the function made it without what was there, which stays
+        return {**_fields_of(bytes(metadata)), **new} if new else metadata
+    kept = {k: v for k, v in _fields_of(bytes(metadata)).items() if k not in _CHANGEABLE}
+    return {**kept, **new}

@@ -25,7 +25,7 @@ def with_conversion(
         webhooks: how it is reached. The authority of its certificate, `caBundle`, is not set.
     """
     resources = {one.name for one in conversions.versions}
-    client = client_config(webhooks, CONVERSION_PATH)
+    client = client_config(webhooks, CONVERSION_PATH, converts=True)
     found = []
     for definition in definitions:
         if definition["metadata"]["name"] in resources:

@@ -162,6 +162,28 @@ def _chart(
     }
 
 
+def _services(app: Operator, name: str) -> str:
+    """Return the Service of the hooks and that of the conversions, as far as there are any."""
+    webhooks = app.webhooks
+    if webhooks is None:
+        return ""
+    found = [(webhooks.service, "")] if app.webhook_configurations() else []
+    if app.conversions.versions:
+        found.append((webhooks.conversion_service, _EARLY))
+    pairs = ((*(service or "").partition("/")[::2], early) for service, early in found)
+    return "---\n".join(
+        render(
+            "webhook_service.yaml",
+            app=app.name,
+            name=name,
+            namespace=namespace,
+            service=service,
+            early=early,
+        )
+        for namespace, service, early in pairs
+    )
+
+
 def _policies(app: Operator) -> str:
     if not app.policies:
         return ""
@@ -174,7 +196,7 @@ def _webhook_files(app: Operator, settings: ManifestSettings) -> dict[str, str]:
     """Return the Service in front of the pods, and the configurations that name it."""
     if app.webhooks is None or app.webhooks.service is None:
         return {"deploy/webhooks.yaml": "", "chart/templates/webhooks.yaml": ""}
-    namespace, _, service = app.webhooks.service.partition("/")
+    namespace, _, _ = app.webhooks.service.partition("/")
     deployed = settings.namespace or app.name
     if namespace != deployed:
         reason = (
@@ -182,15 +204,9 @@ def _webhook_files(app: Operator, settings: ManifestSettings) -> dict[str, str]:
             " namespace, or set tool.pyinformer.namespace"
         )
         raise InvalidArgumentError("webhooks", reason)
-    values = {
-        "app": app.name,
-        "namespace": namespace,
-        "service": service,
-        "early": _EARLY if app.conversions.versions else "",
-    }
     configurations = app.webhook_configurations(service_account=f"{namespace}/{app.name}")
     released = app.webhook_configurations(service_account=f"{namespace}/{_RELEASE_NAME}")
-    chart = render("webhook_service.yaml", name=_RELEASE_NAME, **values)
+    chart = _services(app, f'"{_RELEASE_NAME}"')
     chart += dump_yaml_documents(released).replace("{{", '{{ "{{" }}')
     only_here = (
         f'{{{{- if ne .Release.Namespace "{namespace}" }}}}\n'
@@ -199,7 +215,7 @@ def _webhook_files(app: Operator, settings: ManifestSettings) -> dict[str, str]:
     )
     return {
         "deploy/webhooks.yaml": _HEADER
-        + render("webhook_service.yaml", name=app.name, **values)
+        + _services(app, app.name)
         + dump_yaml_documents(configurations),
         "chart/templates/webhooks.yaml": _HEADER
         + only_here

@@ -16,7 +16,7 @@ from pyinformer.client.cluster._json_conversion import whole_body_of as whole_bo
 from pyinformer.client.cluster._log_stream import LogStream
 from pyinformer.client.cluster._managed_fields_upgrade import upgrade_managed_fields
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
-from pyinformer.client.cluster._patch_from_edits import changed_parts as changed_parts
+from pyinformer.client.cluster._patch_from_edits import edits_of as edits_of
 from pyinformer.client.cluster._pool import ClusterPool
 from pyinformer.client.cluster._pool_entry import PooledClusterStatus
 from pyinformer.client.cluster._rate_limited_requests import WriteOptions, WriteStatistics

@@ -54,13 +54,11 @@ def patch_of(before: KubeObject[object], edited: Body) -> JSONObject:
             elements of a list that the model does not fully know cannot be distinguished.
         InvalidTypeError: `edited` is not an object.
     """
-    whole, after = _before_and_after(before, edited)
-    with _within_the_limit("edited"):
-        return object_patch(whole, after)
+    return edits_of(before, edited)[1]
 
 
-def changed_parts(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
-    """Return the fields of an object that edits change, as they were and as they are then.
+def edits_of(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
+    """Return an object as a dict, and the merge patch for its edits.
 
     Args:
         before: the object as it was.
@@ -73,19 +71,7 @@ def changed_parts(before: KubeObject[object], edited: Body) -> tuple[JSONObject,
     """
     whole, after = _before_and_after(before, edited)
     with _within_the_limit("edited"):
-        patch = object_patch(whole, after)
-        return _named_in(patch, whole), _named_in(patch, after)
-
-
-def _named_in(patch: JSONObject, obj: JSONObject) -> JSONObject:
-    """Return the part of an object that a patch is about."""
-    return {
-        name: _named_in(value, obj[name])
-        if isinstance(value, dict) and isinstance(obj[name], dict)
-        else obj[name]
-        for name, value in patch.items()
-        if name in obj
-    }
+        return whole, object_patch(whole, after)
 
 
 def _before_and_after(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:

@@ -2,6 +2,7 @@
 
 # Pure, as all modules below: it knows no event loop.
 
+from pyinformer.testing.apiserver.patches._json_patch import json_patch
 from pyinformer.testing.apiserver.patches._patches import (
     APPLY,
     Edit,
@@ -15,6 +16,7 @@ __all__ = [
     "APPLY",
     "Edit",
     "json_object",
+    "json_patch",
     "merge_patch_edit",
     "parse_configuration",
     "parse_patch",
