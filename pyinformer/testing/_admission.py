@@ -97,7 +97,7 @@ async def review(
     check_text("user", user)
     if plural is not None:
         check_text("plural", plural)
-    check_iterable("groups", groups, shown="names of groups")
+    check_iterable("groups", groups, shown="names of groups", items=str)
     check_flag("dry_run", dry_run)
     if (old is None) == (operation == "update"):
         reason = "must be the object before the update" if old is None else "is for updates only"

@@ -70,6 +70,14 @@ _OWNER: Final = {**_BODY, "metadata": {"name": "o", "namespace": "default", "uid
 _PLACE: Final = {"api_version": "v1", "plural": "configmaps"}
 _POD: Final = {**_BODY, "kind": "Pod"}
 _PODS: Final = [("v1", "pods")]
+
+
+def _hooked() -> pyinformer.Operator:
+    app = pyinformer.Operator("a")
+    app.validate("v1", "configmaps")(lambda _obj, _review: None)
+    return app
+
+
 _CONDITION: Final = {"type": "Ready", "status": "True", "observedGeneration": 3}
 
 
@@ -239,7 +247,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "MutatingPolicy()": {"on": _PODS, "mutations": [policies.Mutation("Object{}")]},
     "Mutation()": {"expression": "Object{}"},
     "Webhooks()": {"service": "a/b"},
-    "review": {"operation": "create", "app": pyinformer.Operator("a")},
+    "review": {"operation": "create", "app": _hooked()},
     "policies:Rule()": {"expression": "true"},
     "DecodedLister.by_index": {"name": "by"},
     "EventRecorder()": {"controller": "a"},
