@@ -19,6 +19,7 @@ from pyinformer.objects import (
     GroupVersionResource,
     JSONObject,
     check_choice,
+    check_encodable,
     check_flag,
     check_iterable,
     check_text,
@@ -94,10 +95,12 @@ async def review(
     if not isinstance(app, Operator):
         raise InvalidTypeError("app", f"must be an Operator, got {type(app).__name__}")
     check_choice("operation", operation, get_args(Operation))
-    check_text("user", user)
+    check_encodable("user", user)
     if plural is not None:
         check_text("plural", plural)
     check_iterable("groups", groups, shown="names of groups", items=str)
+    for one in groups:
+        check_encodable("groups", one)
     check_flag("dry_run", dry_run)
     if (old is None) == (operation == "update"):
         reason = "must be the object before the update" if old is None else "is for updates only"
