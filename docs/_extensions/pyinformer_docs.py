@@ -28,6 +28,7 @@ from pygments.lexers.special import TextLexer
 from sphinx.addnodes import pending_xref, pending_xref_condition, toctree
 
 import pyinformer
+import pyinformer.operator._served_hooks  # loaded late: signatures name what it knows
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

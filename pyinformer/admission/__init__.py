@@ -14,7 +14,7 @@ from pyinformer.admission._hook_set import configuration_name as configuration_n
 from pyinformer.admission._hooks import Hook as Hook
 from pyinformer.admission._hooks import HookKind as HookKind
 from pyinformer.admission._hooks import HookOptions
-from pyinformer.admission._review import Denied, Operation, Review, User
+from pyinformer.admission._review import Denied, HookOperation, Review, User
 from pyinformer.admission._webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HOMES = {"Reviews": "_reviews", "Route": "_server", "WebhookServer": "_server"}
 
-__all__ = ["Denied", "HookOptions", "Operation", "Review", "User", "Webhooks"]
+__all__ = ["Denied", "HookOperation", "HookOptions", "Review", "User", "Webhooks"]
 
 if not TYPE_CHECKING:  # or type checkers would accept any name
     __getattr__ = late_getattr(__name__, _HOMES)

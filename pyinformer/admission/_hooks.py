@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, TypedDict, final, get_args
 
 from pyinformer._runtime.tasks import check_callable
-from pyinformer.admission._review import Operation
+from pyinformer.admission._review import HookOperation
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.objects import (
     GroupVersionResource,
@@ -23,7 +23,7 @@ from pyinformer.objects import (
 
 HookKind: TypeAlias = Literal["validate", "default"]
 
-_WRITES: Final[tuple[Operation, ...]] = ("create", "update")
+_WRITES: Final[tuple[HookOperation, ...]] = ("create", "update")
 _TIMEOUT_SECONDS: Final = 5.0  # that of the server would be 10: a write waits for each hook
 _MAX_TIMEOUT_SECONDS: Final = 30.0  # the server's bound
 OWN: Final = ("not-finalizers", "not-the-operator")
@@ -34,7 +34,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 class HookOptions(TypedDict, total=False):
     """What a hook is asked about, beside its resource; each option may be left out."""
 
-    operations: Collection[Operation]
+    operations: Collection[HookOperation]
     """The writes that it is asked about: `create` and `update`, the default; `delete`, too, for a
     function that validates."""
     when: Mapping[str, str]
@@ -66,7 +66,7 @@ class Hook:
     function: Callable[[Any, Any], object]
     model: type | None
     name: str | None = None
-    operations: Collection[Operation] = _WRITES
+    operations: Collection[HookOperation] = _WRITES
     when: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = _TIMEOUT_SECONDS
     ignores_failures: bool = False
@@ -98,18 +98,18 @@ class Hook:
             raise InvalidArgumentError("timeout_seconds", reason)
         check_flag("ignores_failures", self.ignores_failures)
 
-    def _checked_operations(self) -> tuple[Operation, ...]:
+    def _checked_operations(self) -> tuple[HookOperation, ...]:
         if isinstance(self.operations, str):
             reason = f"must be several, not the text {self.operations!r}"
             raise InvalidTypeError("operations", reason)
-        allowed = _WRITES if self.kind == "default" else get_args(Operation)
+        allowed = _WRITES if self.kind == "default" else get_args(HookOperation)
         check_iterable("operations", self.operations, shown=" or ".join(allowed))
         found = tuple(self.operations)
         if not found:
             raise InvalidArgumentError("operations", "must not be empty")
         for one in found:
             check_choice("operations", one, allowed)
-        return tuple(one for one in get_args(Operation) if one in found)
+        return tuple(one for one in get_args(HookOperation) if one in found)
 
     @property
     def path(self) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 M = typing_extensions.TypeVar("M", default="KubeObject")
 
-Operation: TypeAlias = Literal["create", "update", "delete"]
+HookOperation: TypeAlias = Literal["create", "update", "delete"]
 """A write that hooks are asked about. A patch is an update, or a creation by apply."""
 
 _MAX_TEXT: Final = 1_000  # characters of a refusal
@@ -74,7 +74,7 @@ class Review(Generic[M]):
 
     uid: str
     """Of the review. A request is reviewed again if others have changed its object since."""
-    operation: Operation
+    operation: HookOperation
     kind: GroupVersionKind
     """The kind of the object, in the version that was asked for."""
     namespace: str

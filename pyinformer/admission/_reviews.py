@@ -21,7 +21,7 @@ from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import FailureLog, error_text, repeats_text
 from pyinformer.admission._answers import Answer, refused
-from pyinformer.admission._review import Denied, Operation, Review, User, shown
+from pyinformer.admission._review import Denied, HookOperation, Review, User, shown
 from pyinformer.client.cluster import edits_of
 from pyinformer.errors import ModelMismatchError
 from pyinformer.objects import (
@@ -43,7 +43,7 @@ _log = get_logger(__name__)
 
 _VERSION: Final = "admission.k8s.io/v1"
 _KIND: Final = "AdmissionReview"
-_OPERATIONS: Final[dict[str, Operation]] = {
+_OPERATIONS: Final[dict[str, HookOperation]] = {
     "CREATE": "create",
     "UPDATE": "update",
     "DELETE": "delete",
@@ -154,7 +154,7 @@ class Reviews:
     async def _reviewed(
         self,
         request: _Request,
-        operation: Operation,
+        operation: HookOperation,
         written: KubeObject,
         old: KubeObject | None,
         timeout_seconds: float | None,

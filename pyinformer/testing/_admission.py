@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final, get_args
 
 import msgspec
 
-from pyinformer.admission import Operation
+from pyinformer.admission import HookOperation
 from pyinformer.client.cluster import body_of
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.objects import (
@@ -55,7 +55,7 @@ class Reviewed:
 
 async def review(
     app: Operator,
-    operation: Operation,
+    operation: HookOperation,
     obj: Body,
     *,
     old: Body | None = None,
@@ -94,7 +94,7 @@ async def review(
     """
     if not isinstance(app, Operator):
         raise InvalidTypeError("app", f"must be an Operator, got {type(app).__name__}")
-    check_choice("operation", operation, get_args(Operation))
+    check_choice("operation", operation, get_args(HookOperation))
     check_encodable("user", user)
     if plural is not None:
         check_text("plural", plural)
@@ -138,7 +138,7 @@ def _kind_of(obj: JSONObject) -> GroupVersionKind:
 class _Asked:
     """One write about which hooks are asked."""
 
-    operation: Operation
+    operation: HookOperation
     kind: GroupVersionKind
     resource: GroupVersionResource
     subresource: str

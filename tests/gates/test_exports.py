@@ -357,8 +357,8 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "pyinformer.admission": [
         "Denied",
+        "HookOperation",
         "HookOptions",
-        "Operation",
         "Review",
         "User",
         "Webhooks",
