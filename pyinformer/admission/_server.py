@@ -95,7 +95,7 @@ class WebhookServer(Startable):
         self._runner: web.AppRunner | None = None
         self._handshakes: dict[asyncio.Task[None], object] = {}
         self._work: dict[int, _Work] = {}
-        self._busy: Counter[object] = Counter()  # the connections with a request
+        self._busy = set[object]()  # the connections whose review is being answered
         # What ends them if they send no request; None if they have sent one.
         self._silent: dict[Any, asyncio.TimerHandle | None] = {}
         self._is_draining = False
@@ -105,6 +105,11 @@ class WebhookServer(Startable):
     def port(self) -> int:
         """The port on which it listens; before the start, the port that was given."""
         return self._port if self._listener is None else int(self._listener.getsockname()[1])
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether it accepts connections; not before the start, nor after a crash."""
+        return self._accepting.is_running
 
     async def start(self) -> None:
         """Listen.
@@ -232,11 +237,14 @@ class WebhookServer(Startable):
                 timer.cancel()
 
     def _make_room(self) -> None:
-        """Close a connection if there are too many: one without a request, of who has most."""
+        """Close a connection if there are too many: one that is not answered, of who has most.
+
+        There is one: far fewer reviews are answered at once.
+        """
         idle = [one for one in self._connections() if one not in self._busy]
         if len(self._handshakes) + len(idle) + len(self._busy) < _MAX_CONNECTIONS:
             return
-        if len(self._handshakes) >= len(idle):
+        if self._handshakes and len(self._handshakes) >= len(idle):
             counts = Counter(self._handshakes.values())
             max(self._handshakes, key=lambda one: counts[self._handshakes[one]]).cancel()
         elif idle:
@@ -255,15 +263,6 @@ class WebhookServer(Startable):
         if (timer := self._silent.get(connection)) is not None:
             timer.cancel()
         self._silent[connection] = None
-        self._busy[connection] += 1
-        try:
-            return await self._response(request)
-        finally:
-            self._busy[connection] -= 1
-            if not self._busy[connection]:
-                del self._busy[connection]
-
-    async def _response(self, request: web.Request) -> web.Response:
         figures = self._figures.get(request.path)
         if figures is None:  # of a stranger
             answer = refused(HTTPStatus.NOT_FOUND, "no webhook has this path")
@@ -307,13 +306,22 @@ class WebhookServer(Startable):
                 return refused(HTTPStatus.BAD_REQUEST, "the request has no body")
             if work.active >= _MAX_REVIEWS:
                 return _too_many()
-            with work.one():
+            with work.one(), self._kept(request.protocol):
                 route = self._routes[request.path]
                 return await route(body, _seconds_of(request.query.get("timeout", "")))
         except _RefusedError as error:
             return error.answer
         finally:
             work.bytes -= len(body)
+
+    @contextmanager
+    def _kept(self, connection: object) -> Iterator[None]:
+        """Keep a connection while its review is answered; it sends one after the other."""
+        self._busy.add(connection)
+        try:
+            yield
+        finally:
+            self._busy.discard(connection)
 
 
 @final

@@ -114,7 +114,7 @@ class ServedHooks(Startable):
     @property
     def problems(self) -> Sequence[str]:
         """Why the API server cannot call the hooks, a line for each; for readiness."""
-        if not self._is_listening:
+        if not (self._is_listening and self._server.is_accepting):
             return ("webhooks: not served", *self._certificate.problems)
         return self._certificate.problems
 

@@ -230,11 +230,12 @@ async def test_silent_bodies_hold_nothing(tmp_path: Path) -> None:
     async with _served(_app(tmp_path), authority) as (client, _):
         port = int(client.url.rpartition(":")[2])
         writers = []
-        for _ in range(120):
+        for _ in range(300):
             _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
             writer.write(head.encode())
             writers.append(writer)
-        assert (await client.post())[0] == 200
+        for _ in range(2):
+            assert (await client.post())[0] == 200
         for writer in writers:
             writer.transport.abort()
 
