@@ -170,13 +170,17 @@ class OperatorHooks:
             self._webhooks, service_account=service_account, ca_bundle=encoded
         )
 
-    def accesses(self) -> Sequence[Access]:
-        """Return the rights that webhooks need."""
+    def accesses(self, namespace: str) -> Sequence[Access]:
+        """Return the rights that webhooks need.
+
+        Args:
+            namespace: that of the pod, for a Secret without a Service.
+        """
         if self._webhooks is None:
             return ()
         from pyinformer.operator._webhook_rights import accesses_of
 
-        return accesses_of(self._webhooks, self._operator, self.hooks, self._converted)
+        return accesses_of(self._webhooks, self._operator, self.hooks, self._converted, namespace)
 
     @property
     def _converted(self) -> list[str]:

@@ -33,6 +33,7 @@ from pyinformer.errors import (
 )
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.objects import (
+    Access,
     GroupVersionResource,
     JSONObject,
     KubeObject,
@@ -737,7 +738,7 @@ class Operator:
             namespaces=None if namespaces is None else frozenset(namespaces),
             election=self.leader_election,
             sharding=self.sharding,
-            webhooks=() if self._loaded is None else self._loaded.accesses(),
+            webhooks=self._webhook_accesses,
         )
 
     def controllers(
@@ -845,6 +846,9 @@ class Operator:
             return None
         metrics = self._metrics_on(cluster)
         return self._loaded.serving(cluster, lingers=lingers, metrics=metrics)
+
+    def _webhook_accesses(self, namespace: str) -> Sequence[Access]:
+        return () if self._loaded is None else self._loaded.accesses(namespace)
 
     @property
     def _hooks(self) -> OperatorHooks:

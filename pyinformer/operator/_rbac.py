@@ -65,8 +65,11 @@ class Rights:
     """Which Lease; None without leader election. Its name is set."""
     sharding: Buckets | Shard | None = None
     """How replicas share the keys; None if they do not."""
-    webhooks: Sequence[Access] = ()
-    """What the certificate of webhooks, and their configurations, need."""
+    webhooks: Callable[[str], Sequence[Access]] = lambda _: ()
+    """What the certificate of webhooks, and their configurations, need, by the namespace of the
+    pod."""
+    pod_namespace: str = ""
+    """The namespace of the pod, if it is known; otherwise it is that of the service account."""
 
     def yaml(self, *, name: str, service_account: str | None) -> str:
         """Return the roles, with bindings if there is a service account.
@@ -84,7 +87,7 @@ class Rights:
             *(self._access(each.resource, each.verbs, each.subresource) for each in self.writes),
             self._of_events(),
             *self._of_leases(service_account),
-            *self.webhooks,
+            *self.webhooks(self.pod_namespace or (service_account or "default").partition("/")[0]),
         ]
         return roles_yaml(accesses, name=name, service_account=service_account)
 

@@ -251,7 +251,11 @@ class OperatorRun(Closable):
         if sharding is not None and sharding.namespace is None:
             sharding = replace(sharding, namespace=namespace)
         rights = replace(
-            rights, is_namespaced=self._is_namespaced, election=election, sharding=sharding
+            rights,
+            is_namespaced=self._is_namespaced,
+            election=election,
+            sharding=sharding,
+            pod_namespace=namespace,
         )
         return rights.yaml(name=name, service_account=service_account)
 

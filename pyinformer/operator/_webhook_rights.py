@@ -35,10 +35,18 @@ def targets_of(hooks: HookSet, definitions: Iterable[str] = ()) -> list[Target]:
 
 
 def accesses_of(
-    webhooks: Webhooks, operator: str, hooks: HookSet, definitions: Iterable[str] = ()
+    webhooks: Webhooks, operator: str, hooks: HookSet, definitions: Iterable[str], namespace: str
 ) -> Sequence[Access]:
-    """Return the rights of an operator with webhooks."""
+    """Return the rights of an operator with webhooks.
+
+    Args:
+        webhooks: how they are reached.
+        operator: its name.
+        hooks: its hooks.
+        definitions: the names of those whose objects it converts.
+        namespace: that of the pod.
+    """
     found = bundle_accesses(targets_of(hooks, definitions))
     if webhooks.folder is not None:
         return found
-    return (*found, *secret_accesses(*secret_of(webhooks, operator, "default")))
+    return (*found, *secret_accesses(*secret_of(webhooks, operator, namespace)))

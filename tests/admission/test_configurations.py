@@ -83,3 +83,10 @@ def test_a_wrong_account_is_refused(wrong: Any) -> None:
         _app().webhook_configurations(service_account=wrong)
     with pytest.raises(InvalidTypeError, match="ca_bundle"):
         _app().webhook_configurations(ca_bundle=wrong)
+
+
+def test_the_rights_to_the_secret_are_in_the_namespace_of_the_pod() -> None:
+    by_url = _app(url="https://10.0.2.2:9443").required_rbac(service_account="shop/db")
+    assert "namespace: shop" in by_url
+    assert "namespace: default" not in by_url
+    assert "namespace: db" in _app().required_rbac(service_account="shop/db")

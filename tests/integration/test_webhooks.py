@@ -92,6 +92,10 @@ def _app(certificates: Path | str, port: int, **how: Any) -> pyinformer.Operator
         if database.spec.engine == "broken":
             raise ValueError("a secret text")
 
+    @app.validate(*_PLACE, when={"large": "object.spec.replicas > 5"}, name="large")
+    def refuse(database: pyinformer.KubeObject, review: Review) -> None:
+        raise Denied("too many replicas", status=403)
+
     @app.default(*_PLACE, model=_Known)
     def fill(database: _Known, review: Review[_Known]) -> None:
         database.spec.image = database.spec.image or f"{database.spec.engine}:17"
@@ -204,6 +208,9 @@ async def test_the_server_asks_hooks_about_every_write(
         status, message = await _refusal(cluster.create(_database("b", image=5)))
         assert status == 422
         assert "spec.image" in message
+        # A condition decides whether a hook is asked at all.
+        status, message = await _refusal(cluster.create(_database("b", replicas=6)))
+        assert (status, message.rpartition(": ")[2]) == (403, "too many replicas")
         # A hook that fails refuses, and its text stays here.
         status, message = await _refusal(cluster.create(_database("b", engine="broken")))
         assert status == 500
@@ -218,6 +225,48 @@ async def test_the_server_asks_hooks_about_every_write(
         kept = await cluster.create(_database("kept", engine="kept"))
         status, message = await _refusal(cluster.delete(kept))
         assert (status, message.rpartition(": ")[2]) == (409, "it is kept")
+
+
+async def test_a_default_is_asked_again_after_another_webhook_has_changed_the_object(
+    kube_apiserver_session: KubeAPIServer, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    port, calls = _free_port(), list[str]()
+    reached = Webhooks(
+        url=f"https://127.0.0.1:{port}",
+        certificates=tmp_path / "other",
+        host="127.0.0.1",
+        port=port,
+    )
+    other = pyinformer.Operator("a-first", webhooks=reached)
+    other.reconcile("v1", "configmaps")(_nothing)
+
+    @other.default(*_PLACE)
+    def count(database: dict[str, Any], review: Review) -> None:
+        calls.append(database["spec"].get("image", ""))
+
+    async with _hooked(kube_apiserver_session, tmp_path) as (cluster, _, authority):
+        _leaf(authority, tmp_path / "other")
+        async with other.running(cluster):
+            bundle = authority.cert_pem.bytes()
+            (configuration,) = other.webhook_configurations(ca_bundle=bundle)
+            made = await cluster.create(configuration)
+            try:
+
+                async def is_asked() -> bool:
+                    await cluster.create(_database("x"), dry_run=True)
+                    return bool(calls)
+
+                await _eventually(is_asked)
+                calls.clear()
+                await cluster.create(_database("x"), dry_run=True)
+                assert calls == ["", "postgres:17"]
+            finally:
+                await cluster.delete(made)
+
+
+async def _nothing(_request: object, _obj: object, _cluster: object) -> None:
+    """Do nothing."""
 
 
 async def test_an_apply_does_not_own_what_a_default_has_set(
