@@ -15,6 +15,7 @@ from pyinformer.objects import check_integer, check_text, is_namespace_name
 
 _SELF: Final = "self"
 _MAX_PORT: Final = 65_535
+_PORT: Final = 9443
 
 
 @final
@@ -44,8 +45,8 @@ class Webhooks:
     clients are then refused. None accepts every client, as is usual."""
     host: str = "::"
     """The address to listen on; `::` for all of IPv6 and IPv4."""
-    port: int = 9443
-    """The port to listen on; 0 for a free one."""
+    port: int | None = None
+    """The port to listen on; 0 for a free one, None for that of `url`, or 9443."""
 
     def __post_init__(self) -> None:
         if (self.service is None) == (self.url is None):
@@ -69,9 +70,17 @@ class Webhooks:
             if value is not None and not fspath(value):
                 raise InvalidArgumentError(argument, "must not be empty")
         check_text("host", self.host)
-        check_integer("port", self.port, least=0)
-        if self.port > _MAX_PORT:
-            raise InvalidArgumentError("port", f"must be at most {_MAX_PORT}, got {self.port}")
+        if self.port is not None:
+            check_integer("port", self.port, least=0)
+            if self.port > _MAX_PORT:
+                raise InvalidArgumentError("port", f"must be at most {_MAX_PORT}, got {self.port}")
+
+    @property
+    def listening_port(self) -> int:
+        """The port to listen on; 0 for a free one."""
+        if self.port is not None:
+            return self.port
+        return urlsplit(self.url or "").port or _PORT
 
     @property
     def folder(self) -> Path | None:

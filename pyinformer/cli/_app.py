@@ -619,6 +619,10 @@ def init(
     replicas: Annotated[
         int, typer.Option(min=1, help="How many replicas; several have leader election.")
     ] = 1,
+    webhooks: Annotated[
+        bool,
+        typer.Option("--webhooks", help="With hooks, and an older version that is converted."),
+    ] = False,
 ) -> None:
     """Write a project: an operator with its tests, its image, its manifests and a workflow.
 
@@ -638,8 +642,29 @@ def init(
                 names,
                 Path(name) if directory is None else directory,
                 replicas=replicas,
+                webhooks=webhooks,
                 output=sys.stdout,
                 errors=sys.stderr,
+            )
+        )
+
+
+@app.command()
+def webhooks(
+    target: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="An Operator.")],
+    *,
+    service_account: Annotated[
+        str | None,
+        typer.Option(metavar="NAMESPACE/NAME", help="An account whose writes are left out."),
+    ] = None,
+) -> None:
+    """Print what makes an API server ask the hooks of an Operator, for `kubectl apply -f -`."""
+    from pyinformer.cli._webhooks import webhooks as print_configurations
+
+    with _exit_status_of_signals():
+        raise typer.Exit(
+            print_configurations(
+                target, service_account=service_account, output=sys.stdout, errors=sys.stderr
             )
         )
 

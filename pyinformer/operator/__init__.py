@@ -6,6 +6,7 @@ from pyinformer.operator._custom_resource import (
     custom_resource,
     custom_resource_definition,
 )
+from pyinformer.operator._custom_resource import declared_resource as declared_resource
 from pyinformer.operator._declarations import Owns, Watches
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer

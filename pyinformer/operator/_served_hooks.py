@@ -99,7 +99,7 @@ class ServedHooks(Startable):
             routes,
             context=self._certificate.context,
             host=webhooks.host,
-            port=webhooks.port,
+            port=webhooks.listening_port,
             limits={CONVERSION_PATH: CONVERSION_BYTES},
             metrics=metrics,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final, get_args
@@ -26,7 +26,7 @@ from pyinformer.objects import (
     decoder_of,
     guess_plural,
 )
-from pyinformer.operator import Operator, hooks_of
+from pyinformer.operator import Operator, declared_resource, hooks_of
 from pyinformer.testing.apiserver.patches import json_patch
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ async def review(
         operation: the write.
         obj: the object that is written or deleted, whole.
         old: the object before an update.
-        plural: the plural name, with a subresource if that is written; None derives it of the kind.
+        plural: the plural name, with a subresource if that is written; None takes the one that a
+            hook's model declares for the kind, or the likely one.
         user: who writes.
         groups: the groups of the user.
         dry_run: whether nothing would be stored.
@@ -107,7 +108,7 @@ async def review(
         raise InvalidArgumentError("old", reason)
     written = deepcopy(body_of(obj))
     gvk = _kind_of(written)
-    path, _, subresource = (plural or guess_plural(gvk.kind)).partition("/")
+    path, _, subresource = (plural or _plural_of(gvk, hooks_of(app).hooks)).partition("/")
     asked = _Asked(
         operation=operation,
         kind=gvk,
@@ -131,6 +132,15 @@ def _kind_of(obj: JSONObject) -> GroupVersionKind:
     if not isinstance(api_version, str) or not isinstance(kind, str) or not kind:
         raise InvalidArgumentError("obj", "must have an apiVersion and a kind")
     return GroupVersionKind.of(api_version, kind)
+
+
+def _plural_of(gvk: GroupVersionKind, hooks: Iterable[Hook]) -> str:
+    """Return the plural name that a model declares for a kind, or else the likely one."""
+    for hook in hooks:
+        declared = None if hook.model is None else declared_resource(hook.model)
+        if declared and (declared.resource.group, declared.kind) == (gvk.group, gvk.kind):
+            return declared.resource.resource
+    return guess_plural(gvk.kind)
 
 
 @final

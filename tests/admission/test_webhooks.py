@@ -40,3 +40,10 @@ def test_the_certificate_has_the_names_by_which_the_server_calls() -> None:
         "db-conversion.acme.svc.cluster.local",
     )
     assert Webhooks(url="https://10.0.2.2:9443/hooks").names == ("10.0.2.2",)
+
+
+def test_the_port_is_that_of_the_url_unless_another_is_given() -> None:
+    assert Webhooks(service="acme/db").listening_port == 9443
+    assert Webhooks(url="https://10.0.2.2:4443").listening_port == 4443
+    assert Webhooks(url="https://10.0.2.2").listening_port == 9443
+    assert Webhooks(url="https://10.0.2.2:4443", port=0).listening_port == 0

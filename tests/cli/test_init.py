@@ -73,6 +73,23 @@ def test_the_types_of_a_project_are_strict(tmp_path: Path) -> None:
 _FOREIGN = ("asyncio", "xdist", "hypothesispytest", "anyio", "timeout")
 
 
+@pytest.mark.parametrize("arguments", [PLAIN, (*ELECTED, "--replicas", "2")])
+def test_a_project_with_webhooks_passes_its_own_checks(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    project = init(tmp_path / "project", *arguments, "--webhooks")
+
+    check(project, "mypy", "--cache-dir", str(tmp_path / "cache"))
+    check(project, "ruff", "check", "--no-cache", ".")
+    check(project, "ruff", "format", "--no-cache", "--check", ".")
+    check(project, "pytest", "-q", "-p", "no:cacheprovider")
+    text = (project / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"pyinformer[webhooks]>=' in text
+    pinned = (project / "constraints.txt").read_text(encoding="utf-8")
+    assert "\ncryptography==" in pinned
+    assert "webhooks.yaml" in (project / "deploy/kustomization.yaml").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     "absent", [_FOREIGN, ()], ids=["pyinformer's plugin alone", "with all plugins of this folder"]
 )
@@ -84,7 +101,9 @@ def test_the_tests_of_a_project_pass(tmp_path: Path, absent: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(
-    "arguments", [PLAIN, (*ELECTED, "--replicas", "2"), _LONG], ids=["plain", "elected", "long"]
+    "arguments",
+    [PLAIN, (*ELECTED, "--replicas", "2"), _LONG, (*_LONG, "--webhooks")],
+    ids=["plain", "elected", "long", "webhooks"],
 )
 def test_a_project_is_formatted(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     project = init(tmp_path / "project", *arguments)

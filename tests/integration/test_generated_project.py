@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import secrets
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ import yaml
 import pyinformer
 from pyinformer.objects import guess_plural
 from tests.cli.projects import importable, init
-from tests.waiting import poll
+from tests.waiting import pause, poll
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 
-def documents(folder: Path) -> list[dict[str, Any]]:
+def documents(folder: Path, *further: str) -> list[dict[str, Any]]:
     """Return the plain manifests of a project, in the order in which kustomize applies them."""
-    order = ["namespace.yaml", "crd.yaml", "rbac.yaml", "deployment.yaml"]
+    order = ["namespace.yaml", "crd.yaml", "rbac.yaml", "deployment.yaml", *further]
     listed = yaml.safe_load((folder / "deploy/kustomization.yaml").read_text(encoding="utf-8"))
     assert sorted(listed["resources"]) == sorted(order)
     return [
@@ -96,6 +97,70 @@ async def test_the_manifests_are_accepted_and_the_operator_runs_under_its_role(
             answer = await asyncio.to_thread(kube_apiserver.request, "GET", scale)
 
     assert answer["spec"]["replicas"] == answer["status"]["replicas"] == 2
+
+
+async def test_the_hooks_of_a_project_answer_under_its_role(
+    tmp_path: Path,
+    kube_apiserver: KubeAPIServer,
+    cluster: Connector,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As its README says: the server reaches this machine, and trusts what the program makes."""
+    name, group = f"op-{secrets.token_hex(4)}", f"{secrets.token_hex(4)}.acme.io"
+    arguments = (name, "--group", group, "--kind", "Database", "--webhooks")
+    project = init(tmp_path / "project", *arguments)
+    kube_apiserver.ensure_namespace(name)
+    for document in documents(project, "webhooks.yaml")[1:]:
+        dry_run(kube_apiserver, document)
+        if document["kind"] in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role"} | {
+            "RoleBinding"
+        }:
+            kube_apiserver.create(document)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        monkeypatch.setenv("WEBHOOK_URL", f"https://127.0.0.1:{free.getsockname()[1]}")
+    token, package = _token_of(kube_apiserver, name), name.replace("-", "_")
+    with importable(project, package):
+        app: pyinformer.Operator = importlib.import_module(f"{package}.operator").app
+        made = [*app.custom_resource_definitions(), *app.webhook_configurations()]
+        async with cluster(kube_apiserver) as admin:
+            stored = [await admin.create(document) for document in made]
+            try:
+                async with (
+                    cluster(kube_apiserver, token=token, namespace=name) as connected,
+                    app.running(connected),
+                ):
+                    await _hooks_answer(admin, group)
+            finally:
+                for one in reversed(stored):
+                    await admin.delete(one)
+
+
+async def _hooks_answer(admin: pyinformer.Cluster, group: str) -> None:
+    body: dict[str, Any] = {
+        "apiVersion": f"{group}/v1alpha1",
+        "kind": "Database",
+        "metadata": {"namespace": "default", "name": "first"},
+        "spec": {"image": "nginx", "replicas": 2},
+    }
+    for _ in range(600):
+        try:
+            made = await admin.create(body, dry_run=True)
+        except pyinformer.APIStatusError:
+            await pause(0.1)  # it is not served yet, or its hooks are not trusted yet
+            continue
+        if made.at("spec.image") == "nginx:stable":
+            break
+        await pause(0.1)
+    made = await admin.create(body)
+    edited = made.to_dict()
+    edited["spec"]["image"] = "httpd:2"
+    with pytest.raises(pyinformer.APIStatusError) as raised:
+        await admin.patch(made, edited)
+    assert raised.value.status == 422
+    assert raised.value.message.endswith("spec.image cannot be changed to another program")
+    old = await admin.get(f"{group}/v1alpha0", "databases", "default/first")
+    assert old.to_dict()["spec"] == {"image": "nginx:stable", "count": 2}
+    await admin.delete(made)
 
 
 def _token_of(server: KubeAPIServer, name: str) -> str:

@@ -372,7 +372,7 @@ def _certificate_at(app: pyinformer.Operator) -> bytes | None:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     with (
-        socket.create_connection(("127.0.0.1", app.webhooks.port)) as plain,
+        socket.create_connection(("127.0.0.1", app.webhooks.listening_port)) as plain,
         context.wrap_socket(plain) as secured,
     ):
         return secured.getpeercert(binary_form=True)

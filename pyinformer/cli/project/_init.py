@@ -36,11 +36,28 @@ _FILES: Final = {
     "pyproject.toml": "pyproject.toml",
     "tests/test_operator.py": "test_operator.py",
 }
+_WITHOUT_WEBHOOKS: Final[dict[str, object]] = {
+    **dict.fromkeys(
+        (
+            *("old_spec", "old_model", "versions", "import_os", "reached", "hooks"),
+            *("imported_models", "running", "hook_tests", "extra", "hypothesis"),
+            "webhooks_chapter",
+        ),
+        "",
+    ),
+    "testing_names": "APIServer, Connector, World",
+}
 _REQUIREMENT: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]*")
 
 
 def init_project(
-    names: ProjectNames, directory: Path, *, replicas: int, output: TextIO, errors: TextIO
+    names: ProjectNames,
+    directory: Path,
+    *,
+    replicas: int,
+    webhooks: bool,
+    output: TextIO,
+    errors: TextIO,
 ) -> int:
     """Write a project.
 
@@ -48,6 +65,7 @@ def init_project(
         names: its names.
         directory: the new folder, which must not exist.
         replicas: how many replicas run; several need leader election, which the program then has.
+        webhooks: whether it has hooks, and an older version that is converted.
         output: receives what to do next.
         errors: receives one line if the folder cannot be made.
 
@@ -61,7 +79,7 @@ def init_project(
             prefix=f".{directory.name}-", dir=directory.parent
         ) as temporary:
             folder = Path(temporary, "project")
-            _write(folder, names, replicas)
+            _write(folder, names, replicas, webhooks=webhooks)
             folder.rename(directory)
     except OSError as error:
         if not _exists(directory, errors):  # another init was faster
@@ -80,8 +98,8 @@ def _exists(directory: Path, errors: TextIO) -> bool:
     return True
 
 
-def _write(folder: Path, names: ProjectNames, replicas: int) -> None:
-    values = {
+def _write(folder: Path, names: ProjectNames, replicas: int, *, webhooks: bool) -> None:
+    values: dict[str, object] = {
         "name": names.name,
         "package": names.package,
         "group": names.group,
@@ -90,22 +108,64 @@ def _write(folder: Path, names: ProjectNames, replicas: int) -> None:
         "plural": names.plural,
         "variable": names.variable,
         "replicas": replicas,
-        "operator_arguments": _operator_arguments(names.name, replicas),
+        "operator_arguments": _operator_arguments(names.name, replicas, webhooks=webhooks),
         "pyinformer_version": importlib.metadata.version("pyinformer"),
     }
+    values |= {**_WITHOUT_WEBHOOKS, "models": _lines(*_models(names.kind))}
+    if webhooks:
+        values |= _of_webhooks(names, values)
     for path, template in _FILES.items():
         replace(folder / path.replace("%{package}", names.package), render(template, **values))
-    pinned = sorted(_installed("pyinformer", {}).items())
+    packages = ("pyinformer", *(("cryptography",) if webhooks else ()))
+    found: dict[str, str] = {}
+    for package in packages:
+        _installed(package, found)
+    pinned = sorted(found.items())
     lines = "".join(f"{name}=={version}\n" for name, version in pinned)
     replace(folder / "constraints.txt", lines)
     for path, text in manifests_of(_load(folder, names.package), *read_settings(folder)).items():
         replace(folder / path, text)
 
 
-def _operator_arguments(name: str, replicas: int) -> str:
-    if replicas == 1:
-        return f'"{name}"'
-    return f'\n    "{name}",\n    leader_election=pyinformer.LeaderElection(),\n'
+def _operator_arguments(name: str, replicas: int, *, webhooks: bool) -> str:
+    given = [f'"{name}"']
+    if replicas > 1:
+        given.append("leader_election=pyinformer.LeaderElection()")
+    if webhooks:
+        given.append("webhooks=reached()")
+    return given[0] if len(given) == 1 else "".join(f"\n    {one}," for one in given) + "\n"
+
+
+def _models(kind: str) -> tuple[str, str, str]:
+    return kind, f"{kind}Spec", f"{kind}Status"
+
+
+def _lines(*names: str) -> str:
+    """Return names for an import, as ruff sorts them."""
+    return "".join(f"    {name},\n" for name in sorted(names))
+
+
+def _of_webhooks(names: ProjectNames, values: dict[str, object]) -> dict[str, object]:
+    """Return what templates have in a project with webhooks."""
+    values = {**values, "old_version": names.old_version}
+    old = f"Old{names.kind}"
+    imported = f"from {names.package}.model import (\n{_lines(names.kind, old)})\n"
+    return {
+        "old_spec": render("old_spec.py", **values),
+        "old_model": render("old_model.py", **values),
+        "versions": f"\n    versions=[{old}],",
+        "import_os": "import os\n",
+        "models": _lines(*_models(names.kind), old, f"{old}Spec"),
+        "reached": render("reached.py", **values),
+        "hooks": render("hooks.py", **values),
+        "testing_names": "APIServer, Connector, World, assert_lossless, review",
+        "imported_models": imported,
+        "running": ", serves_webhooks=False",
+        "hook_tests": render("hook_tests.py", **values),
+        "extra": "[webhooks]",
+        "hypothesis": '  "hypothesis>=6.140",\n',
+        "webhooks_chapter": render("webhooks_chapter.md", **values),
+    }
 
 
 def _installed(name: str, found: dict[str, str]) -> dict[str, str]:

@@ -248,7 +248,7 @@ def _workload(app: Operator, *, name: str, namespace: str, **values: str) -> str
     has_several = _may_have_several(app)
     names = {"app": app.name, "name": name, "namespace": namespace}
     kind, pod_index = "Deployment", ""
-    webhook_port = "" if app.webhooks is None else _WEBHOOK_PORT % app.webhooks.port
+    webhook_port = "" if app.webhooks is None else _WEBHOOK_PORT % app.webhooks.listening_port
     rollout = f"strategy:\n    type: {'RollingUpdate' if has_several else 'Recreate'}"
     if isinstance(app.sharding, Shard):
         kind, pod_index = "StatefulSet", _POD_INDEX

@@ -37,6 +37,8 @@ _FURTHER_KINDS: Final = frozenset(
 _IMPORTED: Final = frozenset({"Annotated", "Any"})
 _VARIABLES: Final = frozenset(
     {"app", "applied", "child", "cluster", "current", "deployment", "int", "owner", "pyinformer"}
+    | {"check", "complete", "downgrade", "image", "old", "os", "program", "reached", "review"}
+    | {"spec", "upgrade"}
     | {"reconcile", "request", "status", "wanted"}
 )
 
@@ -77,6 +79,11 @@ class ProjectNames:
     def package(self) -> str:
         """The name of the Python package."""
         return _package(self.name)
+
+    @property
+    def old_version(self) -> str:
+        """A version before it, of a project with two."""
+        return "v1alpha0" if self.version == "v1alpha1" else "v1alpha1"
 
     @property
     def variable(self) -> str:
