@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import trustme
 
+from tests.waiting import until
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
@@ -49,17 +51,24 @@ def write(folder: Path, leaf: trustme.LeafCert, authority: trustme.CA | None = N
 
 @asynccontextmanager
 async def served(context: ssl.SSLContext) -> AsyncIterator[int]:
-    """Serve a line to each client over TLS; the value is the port."""
+    """Serve a line to each client over TLS; the value is the port.
+
+    Clients must end before: asyncio leaks connections whose handshake is cut.
+    """
+    answering = set[asyncio.Task[None] | None]()
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering.add(asyncio.current_task())
         writer.write(b"hello\n")
         writer.close()
         with suppress(OSError, ssl.SSLError):  # the client refused the certificate
             await writer.wait_closed()
+        answering.discard(asyncio.current_task())
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     async with server:
         yield server.sockets[0].getsockname()[1]
+        await until(lambda: not answering)
 
 
 async def serial_of(
