@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 from pyinformer.cache.informer import Scope
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElection, lease_accesses
-from pyinformer.objects import Access, GroupVersionResource, roles_yaml
+from pyinformer.objects import Access, GroupVersionResource, check_text, roles_yaml
 from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._reconciler import is_cluster_scoped
 from pyinformer.sharding import Shard, group_accesses, shard_accesses
@@ -78,6 +78,8 @@ class Rights:
             InvalidArgumentError: Kubernetes does not accept a name, or the namespace of the Lease
                 is not known.
         """
+        if service_account is not None:
+            check_text("service_account", service_account)
         accesses = [
             *(
                 self._access(scope.resource, _READS, name=scope.field_selector.name)
