@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from pyinformer.cli._target import load_target
+from pyinformer.cli._target import load_operator
 from pyinformer.errors import InformerError, InvalidArgumentError
-from pyinformer.operator import Operator
 
 _OPTIONS: Final = {"name": "--name", "service_account": "--service-account"}
 
@@ -39,10 +38,7 @@ def rbac(
         The exit status.
     """
     try:
-        found = load_target(target)
-        if not isinstance(found, Operator):
-            reason = f"must be an Operator, got a {type(found).__name__}"
-            raise InvalidArgumentError(target, reason)
+        found = load_operator(target)
         text = found.required_rbac(
             namespaces=list(namespaces) or None, name=name, service_account=service_account
         )

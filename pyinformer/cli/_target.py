@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyinformer._runtime.tasks import imported_only
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.operator import Operator
 
 
 def load_target(target: str) -> object:
@@ -42,4 +43,21 @@ def load_target(target: str) -> object:
             found = getattr(found, part)
         except AttributeError as error:
             raise InvalidArgumentError(target, f"{part!r} was not found in it") from error
+    return found
+
+
+def load_operator(target: str) -> Operator:
+    """Import a module and return an Operator of it.
+
+    Args:
+        target: as for `load_target`.
+
+    Raises:
+        InvalidArgumentError: as for `load_target`, or it is something else.
+        LifecycleError: as for `load_target`.
+        Exception: as for `load_target`.
+    """
+    found = load_target(target)
+    if not isinstance(found, Operator):
+        raise InvalidArgumentError(target, f"must be an Operator, got a {type(found).__name__}")
     return found

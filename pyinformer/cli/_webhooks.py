@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from pyinformer.cli._target import load_target
-from pyinformer.errors import InformerError, InvalidArgumentError
+from pyinformer.cli._target import load_operator
+from pyinformer.errors import InformerError
 from pyinformer.objects import dump_yaml_documents
-from pyinformer.operator import Operator
 
 
 def webhooks(target: str, *, service_account: str | None, output: TextIO, errors: TextIO) -> int:
@@ -28,10 +27,7 @@ def webhooks(target: str, *, service_account: str | None, output: TextIO, errors
         The exit status.
     """
     try:
-        found = load_target(target)
-        if not isinstance(found, Operator):
-            reason = f"must be an Operator, got a {type(found).__name__}"
-            raise InvalidArgumentError(target, reason)
+        found = load_operator(target)
         documents = found.webhook_configurations(service_account=service_account)
     except InformerError as error:
         print(f"cannot print the configurations: {error}", file=errors)

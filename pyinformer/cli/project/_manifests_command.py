@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TextIO
 
 from pyinformer.cli._exit_status import FAILED, OK
-from pyinformer.cli._target import load_target
+from pyinformer.cli._target import load_operator
 from pyinformer.cli.project._manifest_settings import read_settings
 from pyinformer.cli.project._manifests import manifests_of
-from pyinformer.errors import InformerError, InvalidArgumentError
-from pyinformer.operator import Operator
+from pyinformer.errors import InformerError
 
 
 def update_manifests(
@@ -33,10 +32,7 @@ def update_manifests(
         The exit status; with `check`, 1 if a file differs.
     """
     try:
-        app = load_target(target)
-        if not isinstance(app, Operator):
-            reason = f"must be an Operator, got a {type(app).__name__}"
-            raise InvalidArgumentError(target, reason)
+        app = load_operator(target)
         files = manifests_of(app, *read_settings(folder))
         changes = dict(_changes(folder, files))
         for path, text in changes.items():
