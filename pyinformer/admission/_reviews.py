@@ -52,7 +52,7 @@ _EMPTY: Final = msgspec.Raw(b"null")
 _SHARE_OF_TIME: Final = 0.9  # of the server's timeout: the answer has to arrive within it
 
 
-class _UserInfo(msgspec.Struct):
+class _Requester(msgspec.Struct):
     username: str | None = None
     uid: str | None = None
     groups: list[str] | None = None
@@ -69,7 +69,7 @@ class _Request(msgspec.Struct, rename="camel"):
     uid: str
     operation: str
     kind: _Kind
-    user_info: _UserInfo | None = None
+    user_info: _Requester | None = None
     namespace: str | None = None
     name: str | None = None
     sub_resource: str | None = None
@@ -159,7 +159,7 @@ class Reviews:
         old: KubeObject | None,
         timeout_seconds: float | None,
     ) -> Answer:
-        user, kind = request.user_info or _UserInfo(), request.kind
+        user, kind = request.user_info or _Requester(), request.kind
         review: Review[Any] = Review(
             uid=request.uid,
             operation=operation,

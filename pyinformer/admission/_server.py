@@ -164,11 +164,15 @@ class WebhookServer(Startable):
     async def aclose(self) -> None:
         """Stop listening, answer what has arrived within 5 s, and close every connection.
 
+        It drains before, unless that was done.
+
         Cancellation:
             Takes effect when that has ended.
         """
         try:
-            await run_shielded("the last reviews", self.drain(_DRAIN_SECONDS, is_until_idle=True))
+            if not self._is_draining:
+                draining = self.drain(_DRAIN_SECONDS, is_until_idle=True)
+                await run_shielded("the last reviews", draining)
             await self._accepting.aclose()
         finally:
             listener, self._listener = self._listener, None

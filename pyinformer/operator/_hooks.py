@@ -142,10 +142,9 @@ class OperatorHooks:
         self.check()
         converted = [(each.model, declaration_of(each.model)) for each in self.conversions.versions]
         found = definitions_of([*declared, *converted])
-        return found if self._webhooks is None else self._converting(found, self._webhooks)
-
-    def _converting(self, found: list[JSONObject], webhooks: Webhooks) -> list[JSONObject]:
-        return with_conversion(found, self.conversions, webhooks)
+        if self._webhooks is None:
+            return found
+        return with_conversion(found, self.conversions, self._webhooks)
 
     def configurations(
         self, *, service_account: str | None, ca_bundle: bytes | None

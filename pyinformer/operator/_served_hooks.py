@@ -75,7 +75,6 @@ class ServedHooks(Startable):
         lingers: bool,
         metrics: Metrics,
     ) -> None:
-        self._webhooks = webhooks
         self._lingers = lingers
         self.resources: tuple[GroupVersionResource, ...] = tuple(one.resource for one in hooks)
         """What the hooks are about."""
