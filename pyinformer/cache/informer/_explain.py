@@ -122,7 +122,7 @@ class Explainer(Generic[V]):
         else:
             version = found.metadata.resource_version
             loads = reflector.loads() if reflector.version_order is VersionOrder.GLOBAL else ()
-            provenance = provenance_of(version, loads)
+            provenance = provenance_of(version, loads, reflector.position)
             yield f"It is cached at {version}, brought by {provenance}."
             if found.problem:
                 yield from _on_problem(found, reflector.last_good(key))

@@ -35,19 +35,23 @@ class Provenance(Struct, frozen=True):
 
 _UNKNOWN: Final = Provenance("a list or a watch")
 _WATCH: Final = Provenance("the watch")
+_UNFINISHED: Final = Provenance("a load that is not finished yet")
 
 
-def provenance_of(version: str, loads: Sequence[RelistRecord]) -> Provenance:
+def provenance_of(version: str, loads: Sequence[RelistRecord], position: str) -> Provenance:
     """Return which list or watch brought an object of this version.
 
     Args:
         version: the object's resource version.
         loads: the lists that are remembered, the oldest first.
+        position: how far the cache is; behind its objects while a load is applied in steps.
     """
     known = _since_the_last_reset(loads)
-    versions = (version, *(load.position for load in known))
+    versions = (version, position, *(load.position for load in known))
     if not known or not all(map(resource_version_is_well_formed, versions)):
         return _UNKNOWN
+    if older(position, version):
+        return _UNFINISHED
     for number, load in enumerate(known):
         is_all = not load.before or (number == 0 and _went_back(load))
         if (is_all or older(load.before, version)) and not older(load.position, version):

@@ -428,8 +428,11 @@ async def test_a_relist_is_named_with_its_reason_and_its_time(apiserver: APIServ
         apiserver.compact()
         apiserver.accept_again()
         await until_cached(informer, version)
+        applied = informer.explain("default/a")
+        await until(lambda: informer.state == "watching")
         explanation = informer.explain("default/a")
 
+    assert "brought by the watch" not in str(applied)  # its load may not be finished yet
     assert has(
         explanation,
         rf"It is cached at {version}, brought by a relist, a .*list at 20.* UTC"

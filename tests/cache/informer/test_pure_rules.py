@@ -18,6 +18,7 @@ RESET = RelistRecord(90.0, "paged list", "another history", "900", "150")
 @pytest.mark.parametrize(
     ("version", "loads", "words"),
     [
+        pytest.param("201", (FIRST,), "a load that is not finished yet", id="in-steps"),
         pytest.param("90", (FIRST,), "the first load", id="first"),
         pytest.param("110", (FIRST,), "the watch", id="watch"),
         pytest.param("110", (FIRST, SECOND), "the watch", id="between"),
@@ -36,7 +37,7 @@ RESET = RelistRecord(90.0, "paged list", "another history", "900", "150")
 def test_explain_names_the_origin_of_a_version(
     version: str, loads: tuple[RelistRecord, ...], words: str
 ) -> None:
-    assert str(provenance_of(version, loads)).startswith(words)
+    assert str(provenance_of(version, loads, "200")).startswith(words)
 
 
 def test_only_labels_are_kept_of_namespaces_that_do_not_match() -> None:
