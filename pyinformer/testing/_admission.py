@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import uuid
+import random
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final, get_args
-
-import msgspec
 
 from pyinformer.admission import HookOperation
 from pyinformer.client.cluster import body_of
@@ -23,18 +20,21 @@ from pyinformer.objects import (
     check_flag,
     check_iterable,
     check_text,
-    decoder_of,
     guess_plural,
 )
 from pyinformer.operator import Operator, declared_resource, hooks_of
-from pyinformer.testing.apiserver.patches import json_patch
+from pyinformer.testing.apiserver.admission import Admission, WriteReview
+from pyinformer.testing.apiserver.admission.in_process import InProcessHooks
+from pyinformer.testing.apiserver.requests import Failure
+from pyinformer.testing.apiserver.resources import Registry, ResourceType
+from pyinformer.testing.apiserver.storage import Storage
 
 if TYPE_CHECKING:
-    from pyinformer.admission import Hook, Reviews
+    from pyinformer.admission import Hook
     from pyinformer.client.cluster import Body
 
 _USER: Final = "test"
-_decode: Final = decoder_of()
+_DENIED: Final = " denied the request: "
 
 
 @final
@@ -46,7 +46,7 @@ class Reviewed:
     status: int
     """The HTTP status at the client: 200, or why it is refused; 500 if a hook failed."""
     message: str
-    """What the client gets; empty if it is allowed."""
+    """What the client gets, without the name of the hook; empty if it is allowed."""
     warnings: Sequence[str]
     """What the client is warned of."""
     object: JSONObject
@@ -70,8 +70,8 @@ async def review(
         assert found.object["spec"]["image"] == "postgres:17"
 
     Defaults are asked first, and asked again if another one has changed the object; then all that
-    validate. Nothing is stored, and no server is needed; a hook that reads caches needs a run of
-    the operator, see `World`.
+    validate. Conditions in `when` are evaluated. Nothing is stored, and no server is needed; a hook
+    that reads caches needs a run of the operator: see `use_hooks` of `World` and `APIServer`.
 
     Args:
         app: the operator.
@@ -86,8 +86,7 @@ async def review(
 
     Raises:
         InvalidArgumentError: an update without `old`, or an unknown operation; or no hook is about
-            the resource, in this version; or a hook has conditions (`when`), which only a real
-            server evaluates.
+            the resource, in this version.
         InvalidTypeError: an argument is of another type.
 
     Cancellation:
@@ -109,22 +108,54 @@ async def review(
     written = deepcopy(body_of(obj))
     gvk = _kind_of(written)
     path, _, subresource = (plural or _plural_of(gvk, hooks_of(app).hooks)).partition("/")
-    asked = _Asked(
-        operation=operation,
-        kind=gvk,
-        resource=GroupVersionResource.of(gvk.api_version, path),
-        subresource=subresource,
-        old=None if old is None else body_of(old, "old"),
-        user={"username": user, "groups": list(groups)},
-        dry_run=dry_run,
+    resource = _resource_of(gvk, path, subresource, list(hooks_of(app).hooks))
+    admission = Admission(Storage(window_size=1, history_size=1), Registry(), random.Random())
+    admission.add(InProcessHooks(app, None))
+    asked = WriteReview(admission, {"username": user, "groups": list(groups)})
+    before = None if old is None else body_of(old, "old")
+
+    def write() -> JSONObject:
+        """Complete and check the object, as a server does that stores it."""
+        if operation == "delete":
+            asked.check(resource, written, None, subresource=subresource, dry_run=dry_run)
+            return written
+        made = asked.mutated(resource, before, written, subresource=subresource, dry_run=dry_run)
+        outcome[:] = [made]
+        asked.check(resource, before, made, subresource=subresource, dry_run=dry_run)
+        return made
+
+    outcome = [written]
+    try:
+        outcome[:] = [await asked.perform(write)]
+        status, message = 200, ""
+    except Failure as failure:
+        status, message = failure.code, failure.message
+    return Reviewed(
+        allowed=not message,
+        status=status,
+        message=message.partition(_DENIED)[2] or message,
+        warnings=asked.warnings,
+        object=outcome[0],
     )
-    every = hooks_of(app).hooks.reviews().values()
-    if not any(asked.is_about(one.hook) for one in every):
-        known = ", ".join(dict.fromkeys(str(one.hook.resource) for one in every)) or "none"
-        reason = f"no hook is about {asked.shown}, but {known}: plural= names the resource"
-        raise InvalidArgumentError("plural", reason)
-    reviews = [one for one in every if asked.concerns(one.hook)]
-    return await asked.outcome(reviews, written)
+
+
+def _resource_of(
+    gvk: GroupVersionKind, plural: str, subresource: str, hooks: Sequence[Hook]
+) -> ResourceType:
+    """Return what is written, which a hook must be about, for whatever operation.
+
+    Objects of subresources have kinds of other groups, such as Scale.
+    """
+    for one in hooks:
+        of = one.resource
+        is_version = bool(subresource) or of.api_version == gvk.api_version
+        if is_version and (of.resource, one.subresource) == (plural, subresource):
+            return ResourceType(of.group, of.version, gvk.kind, plural)
+    known = ", ".join(dict.fromkeys(str(one.resource) for one in hooks)) or "none"
+    asked = GroupVersionResource.of(gvk.api_version, plural)
+    shown = f"{asked}/{subresource}" if subresource else str(asked)
+    reason = f"no hook is about {shown}, but {known}: plural= names the resource"
+    raise InvalidArgumentError("plural", reason)
 
 
 def _kind_of(obj: JSONObject) -> GroupVersionKind:
@@ -141,118 +172,3 @@ def _plural_of(gvk: GroupVersionKind, hooks: Iterable[Hook]) -> str:
         if declared and (declared.resource.group, declared.kind) == (gvk.group, gvk.kind):
             return declared.resource.resource
     return guess_plural(gvk.kind)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """One write about which hooks are asked."""
-
-    operation: HookOperation
-    kind: GroupVersionKind
-    resource: GroupVersionResource
-    subresource: str
-    old: JSONObject | None
-    user: JSONObject
-    dry_run: bool
-
-    @property
-    def shown(self) -> str:
-        """The resource, with the subresource."""
-        return f"{self.resource}/{self.subresource}" if self.subresource else str(self.resource)
-
-    def is_about(self, hook: Hook) -> bool:
-        """Return whether a hook is about the resource, whatever it is asked about.
-
-        Objects of subresources have kinds of other groups, such as Scale.
-        """
-        if self.subresource:
-            return (hook.resource.resource, hook.subresource) == (
-                self.resource.resource,
-                self.subresource,
-            )
-        return hook.resource == self.resource and not hook.subresource
-
-    def concerns(self, hook: Hook) -> bool:
-        """Return whether a hook is asked about it.
-
-        Raises:
-            InvalidArgumentError: its conditions decide, which only a real server evaluates.
-        """
-        if not self.is_about(hook):
-            return False
-        if self.operation not in hook.operations:
-            return False
-        if hook.when:
-            reason = f"{hook.path} has conditions, which only a real server evaluates"
-            raise InvalidArgumentError("app", reason)
-        return True
-
-    async def outcome(self, reviews: Sequence[Reviews], obj: JSONObject) -> Reviewed:
-        """Ask hooks in the order of the API server."""
-        defaults = [one for one in reviews if one.hook.kind == "default"]
-        validating = [one for one in reviews if one.hook.kind == "validate"]
-        warnings: list[str] = []
-        again = [*defaults, *(defaults if len(defaults) > 1 else ())]
-        for one in (*again, *validating):
-            answer = await one.answer(msgspec.json.encode(self._review(obj)))
-            if answer.status != 200:  # noqa: PLR2004 - OK
-                if one.hook.ignores_failures:
-                    continue
-                return Reviewed(
-                    allowed=False,
-                    status=500,
-                    message=answer.body.decode(),
-                    warnings=warnings,
-                    object=obj,
-                )
-            response = _decode(answer.body)["response"]
-            warnings += response.get("warnings", ())
-            if not response["allowed"]:
-                status = response["status"]
-                return Reviewed(
-                    allowed=False,
-                    status=status["code"],
-                    message=status["message"],
-                    warnings=warnings,
-                    object=obj,
-                )
-            if "patch" in response:
-                obj = _patched(obj, base64.b64decode(response["patch"]))
-        return Reviewed(allowed=True, status=200, message="", warnings=warnings, object=obj)
-
-    def _review(self, obj: JSONObject) -> JSONObject:
-        metadata = obj.get("metadata") or {}
-        resource = self.resource
-        is_deletion = self.operation == "delete"
-        return {
-            "apiVersion": "admission.k8s.io/v1",
-            "kind": "AdmissionReview",
-            "request": {
-                "uid": str(uuid.uuid4()),
-                "kind": {
-                    "group": self.kind.group,
-                    "version": self.kind.version,
-                    "kind": self.kind.kind,
-                },
-                "resource": {
-                    "group": resource.group,
-                    "version": resource.version,
-                    "resource": resource.resource,
-                },
-                "subResource": self.subresource,
-                "name": metadata.get("name", ""),
-                "namespace": metadata.get("namespace", ""),
-                "operation": self.operation.upper(),
-                "userInfo": self.user,
-                "object": None if is_deletion else obj,
-                "oldObject": obj if is_deletion else self.old,
-                "dryRun": self.dry_run,
-                "options": {},
-            },
-        }
-
-
-def _patched(obj: JSONObject, patch: bytes) -> JSONObject:
-    found: JSONObject = json_patch(obj, _decode(patch))
-    return found

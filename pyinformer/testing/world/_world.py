@@ -6,6 +6,7 @@ sources and writes are those of production; only the connection is in memory.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -29,9 +30,16 @@ from pyinformer.objects import (
 )
 from pyinformer.testing import _wall_clock
 from pyinformer.testing.apiserver.access import Access
+from pyinformer.testing.apiserver.admission import Admission
 from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI, RequestHandler
 from pyinformer.testing.apiserver.reads import WatchSettings
-from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestLog, RequestRecord
+from pyinformer.testing.apiserver.requests import (
+    Fault,
+    FaultScript,
+    RequestLog,
+    RequestRecord,
+    WriteParameters,
+)
 from pyinformer.testing.apiserver.resources import Registry
 from pyinformer.testing.apiserver.storage import EventExpiry, Storage, key_of
 from pyinformer.testing.apiserver.writes import Writes
@@ -44,6 +52,7 @@ if TYPE_CHECKING:
     from pyinformer.controller import Controller, Outcome
     from pyinformer.controller.sources import Request
     from pyinformer.objects import Event
+    from pyinformer.operator import Operator
     from pyinformer.testing.apiserver.resources import ResourceType
 
 _T = TypeVar("_T")
@@ -120,11 +129,13 @@ class World(ObjectTestAPI):
         self._storage = Storage(window_size=_HISTORY, history_size=_HISTORY)
         self._registry = Registry()
         self._faults = FaultScript(seed)
+        rng = random.Random(f"{seed} {number}" if number else seed)
+        self._admission = Admission(self._storage, self._registry, rng)
         self._writes = Writes(
             self._storage,
             EventExpiry(None),
             self._registry,
-            rng=random.Random(f"{seed} {number}" if number else seed),
+            rng=rng,
             monotonic=monotonic,
             timestamp=_wall_clock.timestamp,
             strict_namespaces=False,
@@ -504,6 +515,17 @@ class World(ObjectTestAPI):
         name = f" {self.cluster.name}" if self.cluster.name else ""
         return f"<World{name} at resource version {self.resource_version}>"
 
+    def _use_hooks(self, app: Operator, loop: asyncio.AbstractEventLoop | None) -> None:
+        super()._use_hooks(app, None)  # user code runs in the World's own loop
+
+    def _carry_out(self, write: Callable[[WriteParameters], _T]) -> _T:
+        """Carry out a write of another client, of whom hooks and policies are asked, too."""
+        review = self._admission.review(_OTHER)
+        if review is None:
+            return super()._carry_out(write)
+        reviewed = WriteParameters(whole=True, reviewer=review)
+        return self._loop_thread.call(partial(review.perform, partial(write, reviewed)))
+
     def _settled(self, change: Callable[[], _T]) -> _T:
         """Change the storage while informers watch, and wait until their caches have applied it."""
         if not (self._loop_thread.is_started or self.factory.informers):
@@ -536,6 +558,7 @@ class World(ObjectTestAPI):
             storage=self._storage,
             registry=self._registry,
             writes=self._writes,
+            admission=self._admission,
             access=Access((), now=monotonic()),
             request_log=RequestLog(),
             faults=self._faults,
@@ -592,6 +615,7 @@ class World(ObjectTestAPI):
         self._faults.add(replace(fault, match=matches))
 
 
+_OTHER: Final[JSONObject] = {"username": "test", "groups": ["system:authenticated"]}
 _TAKEN: Final = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )

@@ -38,6 +38,8 @@ class User:
 
 
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
+UNIDENTIFIED: Final = User(ANONYMOUS.name, (MASTERS,))
+"""The user of each request to a server without tokens and roles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,8 @@ from typing import Final
 from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.access._access import Access, Caller, Token
 from pyinformer.testing.apiserver.access._rbac import (
-    ANONYMOUS,
     GROUP,
-    MASTERS,
+    UNIDENTIFIED,
     RequestAttributes,
     User,
     service_account,
@@ -61,7 +60,7 @@ def review(
         case "TokenReview":
             return {**answer, "status": _token_status(str(spec.get("token") or ""), access, now)}
         case "SelfSubjectReview":
-            user = User(ANONYMOUS.name, (MASTERS,)) if caller is None else caller.user
+            user = UNIDENTIFIED if caller is None else caller.user
             info = {"username": user.name, "groups": list(user.groups)}
             del answer["spec"]
             return {**answer, "status": {"userInfo": info}}

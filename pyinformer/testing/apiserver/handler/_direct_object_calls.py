@@ -6,21 +6,29 @@ Deletions do not wait for a kubelet. Refusals are the typed errors that a client
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from pyinformer.errors import ConflictError, InvalidArgumentError
 from pyinformer.objects import JSONObject, split_api_version
 from pyinformer.testing import _wall_clock
+from pyinformer.testing.apiserver.admission import Admission
 from pyinformer.testing.apiserver.patches import merge_patch_edit
 from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
 from pyinformer.testing.apiserver.resources import ListShape, Registry, ResourceType, ScalePaths
 from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
 from pyinformer.testing.apiserver.writes import GarbageCollector, Writes
 
-_WHOLE = WriteParameters(whole=True)
+if TYPE_CHECKING:
+    from pyinformer.operator import Operator
+
+_T = TypeVar("_T")
+
+_WHOLE: Final = WriteParameters(whole=True)
 
 
 class ObjectTestAPI:
@@ -29,6 +37,7 @@ class ObjectTestAPI:
     _storage: Storage
     _registry: Registry
     _writes: Writes
+    _admission: Admission
 
     @property
     def resource_version(self) -> str:
@@ -120,7 +129,9 @@ class ObjectTestAPI:
             for made in ("uid", "creationTimestamp"):
                 body["metadata"].pop(made, None)
         with _typed(f"create {resource.plural}"):
-            return self._writes.create(resource, namespace, body, _WHOLE).to_dict()
+            return self._carry_out(
+                lambda options: self._writes.create(resource, namespace, body, options).to_dict()
+            )
 
     def update(self, obj: JSONObject) -> JSONObject:
         """Replace an object, its status included.
@@ -137,7 +148,11 @@ class ObjectTestAPI:
         resource, namespace, body = self._placed(obj, None)
         name = str(body["metadata"].get("name", ""))
         with _typed(f"update {resource.plural}"):
-            return self._writes.update(resource, namespace, name, body, _WHOLE).to_dict()
+            return self._carry_out(
+                lambda options: self._writes.update(
+                    resource, namespace, name, body, options
+                ).to_dict()
+            )
 
     def patch(
         self,
@@ -158,7 +173,11 @@ class ObjectTestAPI:
         resource, namespace = self._resource(api_version, plural, namespace)
         with _typed(f"patch {plural}"):
             edit = merge_patch_edit(changes)
-            return self._writes.patch(resource, namespace, name, edit, _WHOLE).to_dict()
+            return self._carry_out(
+                lambda options: self._writes.patch(
+                    resource, namespace, name, edit, options
+                ).to_dict()
+            )
 
     def get(
         self, api_version: str, plural: str, name: str, namespace: str | None = None
@@ -209,8 +228,16 @@ class ObjectTestAPI:
         # Only garbage collection empties a namespace and removes its finalizer.
         at_once = resource.qualified_name != "namespaces" or self._storage.on_write is None
         with _typed(f"delete {plural}"):
-            record, _ = self._writes.delete(resource, namespace, name, options, at_once=at_once)
-            return record.to_dict()
+            return self._carry_out(
+                lambda terms: self._writes.delete(
+                    resource,
+                    namespace,
+                    name,
+                    options,
+                    at_once=at_once,
+                    reviewer=terms.reviewer,
+                )[0].to_dict()
+            )
 
     def list(
         self,
@@ -235,6 +262,40 @@ class ObjectTestAPI:
             )
         records, _ = self._storage.state(resource)
         return [record.to_dict() for record in records if selection.matches(record)]
+
+    def use_hooks(self, app: Operator) -> None:
+        """Ask an operator's hooks about what clients write, in this process.
+
+            apiserver.use_hooks(app)
+            with pytest.raises(InvalidObjectError, match="cannot be changed"):
+                await cluster.patch("acme.io/v1", "databases", "a", {"spec": {"engine": "x"}})
+
+        Defaults, refusals, warnings and the conditions in `when` are as on a real server, and what
+        the operator itself writes is asked about, too. Conversions are not asked for. The
+        operator need not run. If its hooks read caches, call this in the loop where it does.
+
+        Args:
+            app: the operator, with all of its hooks.
+
+        Raises:
+            InvalidArgumentError: it has no hooks.
+            InvalidTypeError: it is not an operator.
+        """
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        self._use_hooks(app, loop)
+
+    def _use_hooks(self, app: Operator, loop: asyncio.AbstractEventLoop | None) -> None:
+        # Late: a test without hooks loads no operator.
+        from pyinformer.testing.apiserver.admission.in_process import InProcessHooks
+
+        self._admission.add(InProcessHooks(app, loop))
+
+    def _carry_out(self, write: Callable[[WriteParameters], _T]) -> _T:
+        """Carry out a write of the test itself, which is not reviewed."""
+        return write(_WHOLE)
 
     def emit(
         self,

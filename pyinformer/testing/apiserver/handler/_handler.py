@@ -12,8 +12,17 @@ from functools import partial
 
 import msgspec
 
+from pyinformer.objects import JSONObject
 from pyinformer.testing import _wall_clock
-from pyinformer.testing.apiserver.access import Access, Caller, account_token, attributes_of, review
+from pyinformer.testing.apiserver.access import (
+    UNIDENTIFIED,
+    Access,
+    Caller,
+    account_token,
+    attributes_of,
+    review,
+)
+from pyinformer.testing.apiserver.admission import Admission
 from pyinformer.testing.apiserver.patches import APPLY, json_object
 from pyinformer.testing.apiserver.reads import (
     Page,
@@ -74,6 +83,7 @@ class Backend:
     storage: Storage
     registry: Registry
     writes: Writes
+    admission: Admission
     access: Access
     request_log: RequestLog
     faults: FaultScript
@@ -187,7 +197,7 @@ class RequestHandler:
         elif not _allows(resource, route):
             raise failures.no_such_method()
         elif resource.qualified_name == "bindings":
-            await self._bind(call, route, query, reply)
+            await self._bind(call, route, query, reply, caller=caller)
         elif resource.is_virtual:
             await self._review(call, resource, route, caller, reply)
         elif route.subresource == "token":
@@ -199,7 +209,7 @@ class RequestHandler:
         else:
             if self._applies_new(call, resource, route):
                 access.authorize(caller, replace(attributes, verb="create"))
-            await self._write(call, resource, route, query, reply)
+            await self._write(call, resource, route, query, reply, caller=caller)
 
     def _applies_new(self, call: HandlerCall, resource: ResourceType, route: Route) -> bool:
         """Return whether this is an apply that would create the object."""
@@ -349,7 +359,13 @@ class RequestHandler:
         await _send_json(reply, 201, msgspec.json.encode(answer))
 
     async def _bind(
-        self, call: HandlerCall, route: Route, query: dict[str, str], reply: ResponseWriter
+        self,
+        call: HandlerCall,
+        route: Route,
+        query: dict[str, str],
+        reply: ResponseWriter,
+        *,
+        caller: Caller | None,
     ) -> None:
         """Assign the pod that a Binding names to a node."""
         pods = self._backend.registry.find("", "v1", "pods")
@@ -357,7 +373,9 @@ class RequestHandler:
             raise failures.no_such_method()
         metadata = json_object(await call.read()).get("metadata") or {}
         named = replace(route, plural="pods", name=str(metadata.get("name", "")))
-        await self._write(call, pods, replace(named, subresource="binding"), query, reply)
+        await self._write(
+            call, pods, replace(named, subresource="binding"), query, reply, caller=caller
+        )
 
     async def _token(
         self, call: HandlerCall, resource: ResourceType, route: Route, reply: ResponseWriter
@@ -379,7 +397,11 @@ class RequestHandler:
         route: Route,
         query: dict[str, str],
         reply: ResponseWriter,
+        *,
+        caller: Caller | None,
     ) -> None:
+        backend = self._backend
+        review = backend.admission.review(_user_info(caller))
         write = WriteCall(
             resource=resource,
             route=route,
@@ -387,14 +409,24 @@ class RequestHandler:
             content_type=call.content_type,
             user_agent=call.headers.get("user-agent", ""),
             body=await call.read(),
+            reviewer=review,
         )
         if route.verb == "deletecollection":
             options = replace(parse_options(query), watch=False)
             page = await self._page(resource, route, query, options)
-            status, body = write.delete_page(self._backend.writes, page)
+            perform = partial(write.delete_page, backend.writes, page)
         else:
-            status, body = write.perform(self._backend.writes)
-        await reply.send(status, [body], length=len(body), warnings=write.warnings)
+            perform = partial(write.perform, backend.writes)
+        status, body = perform() if review is None else await review.perform(perform)
+        warnings = [*write.warnings, *(review.warnings if review is not None else ())]
+        # A reviewed write begins again with each answer, and warns each time.
+        await reply.send(status, [body], length=len(body), warnings=list(dict.fromkeys(warnings)))
+
+
+def _user_info(caller: Caller | None) -> JSONObject:
+    """Return a user as reviews name it."""
+    user = UNIDENTIFIED if caller is None else caller.user
+    return {"username": user.name, "groups": list(user.groups)}
 
 
 def _record(call: HandlerCall, route: Route, query: dict[str, str], now: float) -> RequestRecord:

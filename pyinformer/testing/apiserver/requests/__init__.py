@@ -19,6 +19,7 @@ from pyinformer.testing.apiserver.requests._request_log import (
 from pyinformer.testing.apiserver.requests._response_writer import ResponseWriter
 from pyinformer.testing.apiserver.requests._routing import Route, parse_route
 from pyinformer.testing.apiserver.requests._write_parameters import (
+    Reviewer,
     WriteParameters,
     parse_write_parameters,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "RequestPredicate",
     "RequestRecord",
     "ResponseWriter",
+    "Reviewer",
     "Route",
     "WriteParameters",
     "check_options",

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from pyinformer.testing.apiserver.requests.failures import invalid
+
+if TYPE_CHECKING:
+    import random
+
+    from pyinformer.objects import JSONObject
+    from pyinformer.testing.apiserver.resources import ResourceType
 
 _KINDS = {
     "create": "CreateOptions",
@@ -25,6 +32,54 @@ KIT_MANAGER = "pyinformer-testing"
 """The field manager of writes by the kit itself; its HTTP client sends it as User-Agent, too."""
 
 
+class Reviewer(Protocol):
+    """Changes and refuses writes, as policies and webhooks want it."""
+
+    @property
+    def rng(self) -> random.Random:
+        """What uids and generated names are made of; the same whenever a write begins again."""
+        ...
+
+    def mutated(
+        self,
+        resource: ResourceType,
+        old: JSONObject | None,
+        body: JSONObject,
+        *,
+        subresource: str,
+        dry_run: bool,
+    ) -> JSONObject:
+        """Return what webhooks have made of a new state; the caller owns it.
+
+        Args:
+            resource: what is written.
+            old: what is stored; None if it is new.
+            body: the new state, as the client wants it.
+            subresource: "", or the part that is written.
+            dry_run: whether nothing will be stored.
+
+        Raises:
+            Failure: it is refused.
+        """
+        ...
+
+    def check(
+        self,
+        resource: ResourceType,
+        old: JSONObject | None,
+        body: JSONObject | None,
+        *,
+        subresource: str,
+        dry_run: bool,
+    ) -> None:
+        """Refuse a state that policies or webhooks refuse; None is the deletion of the old one.
+
+        Raises:
+            Failure: it is refused.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteParameters:
     """The options of one write.
@@ -34,12 +89,14 @@ class WriteParameters:
         force: take fields from other managers (server-side apply only).
         dry_run: check the write completely, and store nothing.
         whole: write spec and status together, which a client cannot do.
+        reviewer: policies and webhooks, which may change or refuse it; None if it is not reviewed.
     """
 
     manager: str = KIT_MANAGER
     force: bool = False
     dry_run: bool = False
     whole: bool = False
+    reviewer: Reviewer | None = None
 
 
 def parse_write_parameters(

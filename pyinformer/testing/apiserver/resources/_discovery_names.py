@@ -52,6 +52,14 @@ SHORT_NAMES: Final = {
     "priorityclasses.scheduling.k8s.io": ("pc",),
     "storageclasses.storage.k8s.io": ("sc",),
 }
+_ADMISSION_PLURALS: Final = (
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+)
 CATEGORIES: Final = {
     **dict.fromkeys(
         (
@@ -68,7 +76,13 @@ CATEGORIES: Final = {
         ),
         ("all",),
     ),
-    "customresourcedefinitions.apiextensions.k8s.io": ("api-extensions",),
+    **dict.fromkeys(
+        (
+            "customresourcedefinitions.apiextensions.k8s.io",
+            *(f"{plural}.admissionregistration.k8s.io" for plural in _ADMISSION_PLURALS),
+        ),
+        ("api-extensions",),
+    ),
 }
 SUBRESOURCES: Final = {
     "certificatesigningrequests.certificates.k8s.io": ("approval",),

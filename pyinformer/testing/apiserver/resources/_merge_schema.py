@@ -38,9 +38,16 @@ _LIST_KEYS: dict[str, tuple[str, ...]] = {
     "volumeDevices": ("devicePath",),
     "volumeMounts": ("mountPath",),
     "volumes": _NAME,
+    "webhooks": _NAME,
+    "matchConditions": _NAME,
+    "spec.variables": _NAME,
+    "spec.validationActions": (),
 }
 """The item keys of keyed lists in built-in types, by the end of their path; () is a set."""
-_ATOMIC_LISTS = {"jobs.batch": ("status.conditions",)}
+_ATOMIC_LISTS = {
+    "jobs.batch": ("status.conditions",),
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": ("spec.variables",),
+}
 _ATOMIC_MAPS = frozenset(
     (
         "configMapKeyRef",
@@ -49,9 +56,14 @@ _ATOMIC_MAPS = frozenset(
         "imagePullSecrets",
         "involvedObject",
         "labelSelector",
+        "matchConstraints",
+        "matchResources",
         "namespaceSelector",
         "nodeSelector",
+        "objectSelector",
         "ownerReferences",
+        "paramKind",
+        "paramRef",
         "podSelector",
         "preference",
         "regarding",

@@ -40,6 +40,12 @@ _WITH_GENERATION = frozenset(
         "poddisruptionbudgets.policy",
         "priorityclasses.scheduling.k8s.io",
         "customresourcedefinitions.apiextensions.k8s.io",
+        "mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
     )
 )
 """The built-in resources whose objects have a metadata.generation."""
@@ -223,6 +229,15 @@ _REVIEWS = (
     ("authorization.k8s.io", "SubjectAccessReview"),
 )
 
+_ADMISSION_KINDS = (
+    ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+    ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+    ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+)
+
 _TYPES: tuple[ResourceType, ...] = (
     *_core(),
     ResourceType("apps", "v1", "Deployment", "deployments", has_status=True),
@@ -279,6 +294,17 @@ _TYPES: tuple[ResourceType, ...] = (
         namespaced=False,
         field_labels=("spec.signerName",),
         has_status=True,
+    ),
+    *(
+        ResourceType(
+            "admissionregistration.k8s.io",
+            "v1",
+            kind,
+            plural,
+            namespaced=False,
+            has_status=kind == "ValidatingAdmissionPolicy",
+        )
+        for kind, plural in _ADMISSION_KINDS
     ),
     ResourceType("", "v1", "Binding", "bindings", is_virtual=True),
     ResourceType(

@@ -32,6 +32,7 @@ from pyinformer.testing.apiserver.access import (
     default_objects,
     read_objects,
 )
+from pyinformer.testing.apiserver.admission import Admission
 from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI
 from pyinformer.testing.apiserver.reads import ExpiredWatch, WatchSettings
 from pyinformer.testing.apiserver.requests import (
@@ -174,6 +175,7 @@ class APIServer(ObjectTestAPI):
             timestamp=_wall_clock.timestamp,
             strict_namespaces=strict_namespaces,
         )
+        self._admission = Admission(self._storage, self._registry, rng)
         ssl_context: ssl.SSLContext | None = None
         self._ca_pem: bytes | None = None
         if tls:
@@ -182,6 +184,7 @@ class APIServer(ObjectTestAPI):
             storage=self._storage,
             registry=self._registry,
             writes=self._writes,
+            admission=self._admission,
             access=self._access,
             request_log=self._request_log,
             faults=self.faults,

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from pyinformer.objects import JSONObject, JSONValue, SchemaCause, schema_causes
+from pyinformer.testing.apiserver.admission import rule_causes
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.resources import ResourceType
 
@@ -29,6 +30,8 @@ def check_object(resource: ResourceType, before: JSONObject, after: JSONObject) 
     if causes and before:
         old = set(_causes(resource, before, resource.schema))
         causes = [cause for cause in causes if cause not in old]
+    if not causes:  # rules are for objects whose fields are of their types
+        causes = list(rule_causes(after, before or None, resource.schema))
     if causes:
         name = str(after["metadata"].get("name") or "")
         raise failures.invalid(resource.kind, resource.group, name, causes)

@@ -13,7 +13,11 @@ from typing import Final
 
 from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
-from pyinformer.testing.apiserver.writes import _definitions, _workload_defaults
+from pyinformer.testing.apiserver.writes import (
+    _admission_defaults,
+    _definitions,
+    _workload_defaults,
+)
 
 _TEMPLATES: Final = "deprecated.daemonset.template.generation"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -130,14 +134,17 @@ def refill(resource: ResourceType, body: JSONObject, before: JSONObject) -> None
 
 def fill(resource: ResourceType, body: JSONObject) -> None:
     """Set the defaults of the fields of a built-in object, in place."""
-    complete = _workload_defaults.SPECS.get(resource.qualified_name)
+    name = resource.qualified_name
+    if name in _admission_defaults.CONFIGURATIONS:
+        _admission_defaults.complete_configuration(body)
+    complete = _workload_defaults.SPECS.get(name, _admission_defaults.SPECS.get(name))
     if complete is not None:
         spec = body["spec"] = dict(body.get("spec") or {})
         complete(spec)
     if resource.group == _RBAC:
         _subjects(body)
-    for name, value in _workload_defaults.TOP.get(resource.qualified_name, {}).items():
-        body.setdefault(name, value)
+    for field, value in _workload_defaults.TOP.get(name, {}).items():
+        body.setdefault(field, value)
 
 
 def _subjects(binding: JSONObject) -> None:

@@ -6,7 +6,7 @@ The request is already authorized and routed; the handler reads it and sends the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ from pyinformer.testing.apiserver.patches import (
 from pyinformer.testing.apiserver.reads import Page, render_page
 from pyinformer.testing.apiserver.requests import (
     Failure,
+    Reviewer,
     Route,
     WriteParameters,
     failures,
@@ -68,6 +69,7 @@ class WriteCall:
     Attributes:
         user_agent: the User-Agent header; it names the field manager if the query does not.
         body: the bytes of the body.
+        reviewer: may change or refuse the write; None if it is not reviewed.
         warnings: what the client is warned of; `perform` adds to it.
     """
 
@@ -77,6 +79,7 @@ class WriteCall:
     content_type: str
     user_agent: str
     body: bytes
+    reviewer: Reviewer | None = None
     warnings: list[str] = field(default_factory=list)
 
     def perform(self, writes: Writes) -> tuple[int, bytes]:
@@ -165,7 +168,9 @@ class WriteCall:
 
     def _delete(self, writes: Writes) -> tuple[int, bytes]:
         wanted, dry_run = self._deletion()
-        record, is_gone = writes.delete(*self._place, wanted, dry_run=dry_run)
+        record, is_gone = writes.delete(
+            *self._place, wanted, dry_run=dry_run, reviewer=self.reviewer
+        )
         return 200, _line(_deleted(record, is_gone=is_gone))
 
     def delete_page(self, writes: Writes, page: Page) -> tuple[int, bytes]:
@@ -182,7 +187,9 @@ class WriteCall:
         """
         _check_length(self.body)
         wanted, dry_run = self._deletion()
-        writes.delete_all(self.resource, page.records, wanted, dry_run=dry_run)
+        writes.delete_all(
+            self.resource, page.records, wanted, dry_run=dry_run, reviewer=self.reviewer
+        )
         return 200, b"".join(render_page(self.resource, page))
 
     @property
@@ -196,7 +203,7 @@ class WriteCall:
     ) -> WriteParameters:
         deletion = deletion or {}
         dry_run = deletion.get("dryRun")
-        return parse_write_parameters(
+        found = parse_write_parameters(
             self.route.verb,
             self.query if query is None else query,
             user_agent=self.user_agent,
@@ -204,6 +211,7 @@ class WriteCall:
             dry_run=[str(one) for one in dry_run] if isinstance(dry_run, list) else [],
             propagation=str(deletion.get("propagationPolicy") or ""),
         )
+        return found if self.reviewer is None else replace(found, reviewer=self.reviewer)
 
     def _deletion(self) -> tuple[JSONObject, bool]:
         """Return the DeleteOptions, those of the query without a body, and whether it is dry."""

@@ -16,7 +16,7 @@ from functools import partial
 from pyinformer.objects import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import Author, Managed, field_managers, field_sets
 from pyinformer.testing.apiserver.patches import Edit
-from pyinformer.testing.apiserver.requests import WriteParameters, failures
+from pyinformer.testing.apiserver.requests import Reviewer, WriteParameters, failures
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import (
     EventExpiry,
@@ -41,6 +41,7 @@ from pyinformer.testing.apiserver.writes import (
 )
 from pyinformer.testing.apiserver.writes._definitions import DEFINITIONS
 from pyinformer.testing.apiserver.writes._prune_and_default import pruned, without_nulls
+from pyinformer.testing.apiserver.writes._scaling import scale_of
 
 _SERVER = "kube-apiserver"  # the field manager of what the server itself changes
 _SYSTEM_PRIORITIES = {
@@ -130,11 +131,17 @@ class Writes:
         metadata = _registry_strategy.identity(resource, namespace, body)
         _registry_strategy.check_unversioned(metadata)
         with self._storage.lock:
+            wanted = {**body, "metadata": metadata}
+            body = _mutated(resource, None, wanted, options)
+            metadata = _registry_strategy.identity(resource, namespace, body)
             created = self._new(resource, namespace, body, metadata, options)
-            seen = created if body.get("status") else _registry_strategy.without_status(created)
+            seen = created if body is wanted else _as_wanted(resource, wanted)
+            seen = seen if body.get("status") else _registry_strategy.without_status(seen)
             managed = self._creator(resource, seen, options)
             self._allocate(resource, created, options)
-            return self._put(resource, _registry_strategy.owned_by(created, managed), options)
+            created = _registry_strategy.owned_by(created, managed)
+            _check(resource, None, created, options)
+            return self._put(resource, created, options)
 
     def put(
         self,
@@ -212,15 +219,15 @@ class Writes:
             wanted = {**body, "metadata": metadata}
             if subresource == "approval":
                 wanted = _approvals.approved(before, wanted, self._timestamp(0.0))
-            after = _registry_strategy.replaced(
-                resource, before, wanted, subresource, options.whole
-            )
-            if resource.list_shape == "built-in":
-                _server_set_fields.refill(resource, after, before)
+            after = _next(resource, before, wanted, options, subresource)
             given = None if options.whole or subresource else metadata.get("managedFields")
             stored = {**before, "metadata": field_managers.with_owners(before["metadata"], given)}
             managed = self._owners(resource, stored, after, options, subresource)
-            return self._replace(old, before, _registry_strategy.owned_by(after, managed), options)
+            changed = _mutated(resource, before, wanted, options, subresource)
+            if changed is not wanted:
+                after = _next(resource, before, changed, options, subresource)
+            owned = _registry_strategy.owned_by(after, managed)
+            return self._replace(old, before, owned, options, subresource)
 
     def patch(
         self,
@@ -298,9 +305,11 @@ class Writes:
                 body = _registry_strategy.typed(
                     resource, claims, {**claims["metadata"], **metadata}
                 )
+                body = _mutated(resource, None, body, options)
                 created = self._new(resource, namespace, body, body["metadata"], options)
                 self._allocate(resource, created, options)
                 created = _registry_strategy.owned_by(created, outcome.managed)
+                _check(resource, None, created, options)
                 return self._put(resource, created, options), True
             conflicts = outcome.conflicts
             if options.manager == _apply_rules.KUBECTL:
@@ -312,6 +321,7 @@ class Writes:
             _metadata_validation.check_deletion_unchanged(resource, before["metadata"], deletion)
             _registry_strategy.check_update(resource, old, metadata)
             content = _apply_rules.stored(resource, outcome.content)
+            content = _mutated_content(resource, before, content, options, subresource)
             after = _registry_strategy.replaced(
                 resource, before, content, subresource, options.whole
             )
@@ -319,7 +329,7 @@ class Writes:
                 after = _apply_rules.with_last_applied(after, wanted)
             _server_set_fields.refill(resource, after, before)
             owned = _registry_strategy.owned_by(after, outcome.managed)
-            return self._replace(old, before, owned, options), False
+            return self._replace(old, before, owned, options, subresource), False
 
     def delete(
         self,
@@ -330,6 +340,7 @@ class Writes:
         *,
         at_once: bool = False,
         dry_run: bool = False,
+        reviewer: Reviewer | None = None,
     ) -> tuple[Record, bool]:
         """Delete an object, or mark it for deletion if finalizers or a kubelet hold it.
 
@@ -340,6 +351,7 @@ class Writes:
             options: DeleteOptions; preconditions and gracePeriodSeconds count.
             at_once: wait only for the finalizers in the metadata.
             dry_run: only return what would happen.
+            reviewer: may refuse it.
 
         Returns:
             The object's last state, and whether it is gone.
@@ -351,6 +363,8 @@ class Writes:
             old = self._existing(resource, namespace, name)
             _registry_strategy.check_dependents(options)
             _registry_strategy.check_delete(resource, old, options.get("preconditions") or {})
+            terms = WriteParameters(dry_run=dry_run, reviewer=reviewer)
+            _check(resource, old.to_dict(), None, terms)
             before = _registry_strategy.held_for_dependents(old.to_dict(), options)
             if resource.qualified_name == DEFINITIONS and not dry_run:
                 return self._delete_definition(old, before), False
@@ -358,7 +372,6 @@ class Writes:
             held = bool(before["metadata"].get("finalizers")) or (
                 before["kind"] == "Namespace" and not at_once
             )
-            terms = WriteParameters(dry_run=dry_run)
             if not grace and not held:
                 if before["kind"] == "Pod" and not at_once:  # its kubelet stops it first
                     self._put(resource, self._doomed(before, 0), terms)
@@ -386,6 +399,7 @@ class Writes:
         with self._storage.lock:
             pod = self._existing(pods, namespace, name)
             _pods.check_of_pod("Binding", binding, name)
+            _check(pods, None, _named(binding, namespace, name), options, "binding")
             after = _pods.bound(pod.to_dict(), binding, self._timestamp(0.0))
             self._put(pods, after, options)
 
@@ -414,6 +428,7 @@ class Writes:
         with self._storage.lock:
             pod = self._existing(pods, namespace, name).to_dict()
             _pods.check_of_pod("Eviction", eviction, name)
+            _check(pods, None, _named(eviction, namespace, name), options, "eviction")
             if _pods.counts_for_budgets(pod):
                 self._spend_budget(pod, namespace, options)
             deletion = eviction.get("deleteOptions") or {}
@@ -431,7 +446,8 @@ class Writes:
             if _pods.is_free(budget, pod):
                 continue
             after = _pods.spent(budget, pod["metadata"]["name"], self._timestamp(0.0))
-            name, by_server = budget["metadata"]["name"], replace(options, manager=_SERVER)
+            name = budget["metadata"]["name"]
+            by_server = replace(options, manager=_SERVER, reviewer=None)
             self.update(resource, namespace, name, after, by_server, subresource="status")
 
     def delete_all(
@@ -441,6 +457,7 @@ class Writes:
         options: JSONObject,
         *,
         dry_run: bool = False,
+        reviewer: Reviewer | None = None,
     ) -> None:
         """Delete the objects of these names that still exist, one revision each.
 
@@ -450,7 +467,14 @@ class Writes:
         with self._storage.lock:
             for record in records:
                 if self._storage.get(resource, record.key) is not None:
-                    self.delete(resource, record.namespace, record.name, options, dry_run=dry_run)
+                    self.delete(
+                        resource,
+                        record.namespace,
+                        record.name,
+                        options,
+                        dry_run=dry_run,
+                        reviewer=reviewer,
+                    )
 
     def _new(
         self,
@@ -463,13 +487,14 @@ class Writes:
         """Return a new object with all server-set fields but managedFields."""
         self._check_namespace(resource, namespace, str(metadata.get("name") or ""))
         self._check_served(resource, str(metadata.get("name") or ""))
-        name = metadata["name"] = self._name(resource, metadata)
+        rng = self._rng if options.reviewer is None else options.reviewer.rng
+        name = metadata["name"] = _name(rng, resource, metadata)
         old = self._storage.get(resource, key_of(namespace, name))
         if old is not None:
             is_doomed = "deletionTimestamp" in old.to_dict()["metadata"]
             raise failures.already_exists(resource, name, is_being_deleted=is_doomed)
         new = {
-            "uid": str(uuid.UUID(int=self._rng.getrandbits(128), version=4)),
+            "uid": str(uuid.UUID(int=rng.getrandbits(128), version=4)),
             "creationTimestamp": self._timestamp(0.0),
         }
         given = metadata if options.whole else {}
@@ -545,10 +570,16 @@ class Writes:
         return field_managers.updated(managed, middle, new, resource.shape, author, now=now)
 
     def _replace(
-        self, old: Record, before: JSONObject, after: JSONObject, options: WriteParameters
+        self,
+        old: Record,
+        before: JSONObject,
+        after: JSONObject,
+        options: WriteParameters,
+        subresource: str = "",
     ) -> Record:
         resource = old.resource
         if not old.written and is_same_json(after, before):  # else it is written again
+            _check(resource, before, after, options, subresource)
             return old
         _registry_strategy.check_finalizers(resource, before, after)
         _approvals.check_conditions(resource, before, after)
@@ -560,6 +591,7 @@ class Writes:
             _content_validation.check_content(resource, before, after)
             _schema_validation.check_object(resource, before, after)
             _definitions.check_definition(resource, after)
+        _check(resource, before, after, options, subresource)
         if _registry_strategy.is_free_to_go(before, after):
             if not options.dry_run:
                 self._remove(resource, old.key)
@@ -705,15 +737,92 @@ class Writes:
         ):
             raise failures.terminating(resource, namespace, name)
 
-    def _name(self, resource: ResourceType, metadata: JSONObject) -> str:
-        if metadata.get("name"):
-            return str(metadata["name"])
-        prefix = str(metadata.get("generateName") or "")
-        if not prefix:
-            sentence = "Required value: name or generateName is required"
-            cause = ("FieldValueRequired", "metadata.name", sentence)
-            raise failures.invalid(resource.kind, resource.group, "", [cause])
-        return prefix[:_LONGEST_PREFIX] + "".join(self._rng.choices(_SUFFIX_ALPHABET, k=5))
+
+def _name(rng: random.Random, resource: ResourceType, metadata: JSONObject) -> str:
+    if metadata.get("name"):
+        return str(metadata["name"])
+    prefix = str(metadata.get("generateName") or "")
+    if not prefix:
+        sentence = "Required value: name or generateName is required"
+        cause = ("FieldValueRequired", "metadata.name", sentence)
+        raise failures.invalid(resource.kind, resource.group, "", [cause])
+    return prefix[:_LONGEST_PREFIX] + "".join(rng.choices(_SUFFIX_ALPHABET, k=5))
+
+
+def _mutated(
+    resource: ResourceType,
+    before: JSONObject | None,
+    body: JSONObject,
+    options: WriteParameters,
+    subresource: str = "",
+) -> JSONObject:
+    """Return what webhooks make of a new state; the same object if nothing is changed."""
+    if options.reviewer is None or subresource not in ("", "status"):
+        return body
+    identified = {**body, "apiVersion": resource.api_version, "kind": resource.kind}
+    found = options.reviewer.mutated(
+        resource, before, identified, subresource=subresource, dry_run=options.dry_run
+    )
+    return body if found == identified else _decoding.decode(resource, found).body
+
+
+def _mutated_content(
+    resource: ResourceType,
+    before: JSONObject,
+    content: JSONObject,
+    options: WriteParameters,
+    subresource: str,
+) -> JSONObject:
+    """Return what webhooks make of the content that an apply leaves."""
+    if options.reviewer is None:
+        return content
+    metadata = {**before["metadata"], **content["metadata"]}
+    merged = _registry_strategy.typed(resource, content, metadata)
+    return field_managers.content(_mutated(resource, before, merged, options, subresource))
+
+
+def _next(
+    resource: ResourceType,
+    before: JSONObject,
+    wanted: JSONObject,
+    options: WriteParameters,
+    subresource: str,
+) -> JSONObject:
+    """Return the next state of an object that is replaced."""
+    after = _registry_strategy.replaced(resource, before, wanted, subresource, options.whole)
+    if resource.list_shape == "built-in":
+        _server_set_fields.refill(resource, after, before)
+    return after
+
+
+def _as_wanted(resource: ResourceType, wanted: JSONObject) -> JSONObject:
+    """Return a new object as its client wanted it: what webhooks change has no owner."""
+    found = _registry_strategy.typed(resource, wanted, dict(wanted["metadata"]))
+    _server_set_fields.apply(resource, found)
+    return found
+
+
+def _check(
+    resource: ResourceType,
+    before: JSONObject | None,
+    after: JSONObject | None,
+    options: WriteParameters,
+    subresource: str = "",
+) -> None:
+    """Refuse what policies or webhooks refuse."""
+    if options.reviewer is None:
+        return
+    if subresource == "scale":
+        before, after = (scale_of(resource, one or {}) for one in (before, after))
+    options.reviewer.check(
+        resource, before, after, subresource=subresource, dry_run=options.dry_run
+    )
+
+
+def _named(body: JSONObject, namespace: str, name: str) -> JSONObject:
+    """Return what is created of a pod, with the place that its URL says."""
+    metadata = {**(body.get("metadata") or {}), "namespace": namespace, "name": name}
+    return {**body, "metadata": metadata}
 
 
 def _owners_of(

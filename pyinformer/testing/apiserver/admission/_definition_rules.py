@@ -1,0 +1,181 @@
+"""The rules in CEL of a custom resource's schema: `x-kubernetes-validations`.
+
+A rule about `oldSelf` is for updates only, and where the old value can be found: in fields, maps,
+and lists with keys. An update may keep what broke a rule before.
+
+Source:
+    apiextensions-apiserver pkg/apiserver/schema/cel/validation.go and celcoststability.go;
+    pkg/apiserver/schema/cel/model/types.go, Escape.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from pyinformer.objects import JSONObject, JSONValue, SchemaCause
+from pyinformer.testing.apiserver.admission._expressions import EvaluationError, evaluate, reads
+from pyinformer.testing.apiserver.storage import is_same_json
+
+_ABSENT: Final = object()
+_RULES: Final = "x-kubernetes-validations"
+_METADATA: Final[JSONObject] = {"properties": {"name": {}, "generateName": {}}}
+_RESERVED: Final = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for"),
+        *("function", "if", "import", "let", "loop", "package", "namespace", "return"),
+        *("var", "void", "while"),
+    )
+)
+_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPED: Final = re.compile(r"__|[./-]")
+
+
+def rule_causes(
+    body: JSONObject, before: JSONObject | None, schema: JSONObject
+) -> Iterator[SchemaCause]:
+    """Yield the rules of a schema that an object breaks.
+
+    Args:
+        body: the object.
+        before: the object before an update; None if it is new.
+        schema: of the resource.
+
+    Raises:
+        Failure: only a real server can evaluate a rule (501).
+    """
+    root = {**schema, "properties": {**(schema.get("properties") or {}), "metadata": _METADATA}}
+    return _found(body, _ABSENT if before is None else before, root, "")
+
+
+def _found(value: JSONValue, old: object, schema: JSONObject, path: str) -> Iterator[SchemaCause]:
+    if value is None:
+        return
+    for rule in schema.get(_RULES) or ():
+        yield from _broken(rule, value, old, schema, path)
+    if isinstance(value, dict):
+        properties = schema.get("properties") or {}
+        others = schema.get("additionalProperties")
+        for name, one in value.items():
+            below = properties.get(name, others)
+            if isinstance(below, dict):
+                before = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
+                place = f"{path}.{name}" if name in properties else f"{path}[{name}]"
+                yield from _found(one, before, below, place.removeprefix("."))
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for number, one in enumerate(value):
+            before = _same_item(one, old, schema)
+            yield from _found(one, before, schema["items"], f"{path}[{number}]")
+
+
+def _same_item(item: JSONValue, old: object, schema: JSONObject) -> object:
+    """Return the item of a list before, which only lists with keys can show."""
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+        return _ABSENT
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+
+    def identity(one: JSONValue) -> list[object]:
+        return [one.get(key) for key in keys] if isinstance(one, dict) else []
+
+    return next((one for one in old if identity(one) == identity(item)), _ABSENT)
+
+
+def _broken(
+    rule: JSONObject, value: JSONValue, old: object, schema: JSONObject, path: str
+) -> Iterator[SchemaCause]:
+    expression = str(rule["rule"])
+    variables: dict[str, object] = {"self": _typed(value, schema)}
+    if reads(expression, "oldSelf"):
+        is_optional = rule.get("optionalOldSelf") is True
+        if old is _ABSENT and not is_optional:
+            return
+        before = _ABSENT if old is _ABSENT else _typed(old, schema)
+        variables["oldSelf"] = _optional(before) if is_optional else before
+    elif old is not _ABSENT and is_same_json(old, value):
+        return
+    where = f"{path}{rule.get('fieldPath') or ''}".removeprefix(".")
+    reason = str(rule.get("reason") or "FieldValueInvalid")
+    try:
+        if evaluate(expression, variables) is True:
+            return
+        why = _message(rule, variables) or f"failed rule: {expression}"
+        sentence = _sentence(reason, value, why)
+    except EvaluationError as error:
+        kind = msgspec.json.encode(schema.get("type") or "").decode()
+        sentence = f"Invalid value: {kind}: {error} evaluating rule: {expression}"
+        reason, where = "FieldValueInvalid", path
+    yield reason, where or "<nil>", sentence
+
+
+def _message(rule: JSONObject, variables: Mapping[str, object]) -> str:
+    text = str(rule.get("message") or "")
+    if not rule.get("messageExpression"):
+        return text
+    try:
+        found = evaluate(str(rule["messageExpression"]), variables)
+    except EvaluationError:
+        return text  # as a real server, which logs it
+    return found if isinstance(found, str) and found.strip() and "\n" not in found else text
+
+
+def _sentence(reason: str, value: JSONValue, why: str) -> str:
+    is_plain = not isinstance(value, dict | list)
+    shown = f": {msgspec.json.encode(value).decode()}" if is_plain else ""
+    match reason:
+        case "FieldValueForbidden":
+            return f"Forbidden: {why}"
+        case "FieldValueRequired":
+            return f"Required value: {why}"
+        case "FieldValueDuplicate":
+            return f"Duplicate value{shown}"
+        case _:
+            return f"Invalid value{shown}: {why}"
+
+
+def _optional(value: object) -> object:
+    import cel
+
+    return cel.OptionalValue.none() if value is _ABSENT else cel.OptionalValue.of(value)
+
+
+def _typed(value: object, schema: JSONObject) -> object:
+    """Return a value as CEL sees it by the schema."""
+    if isinstance(value, dict):
+        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        below = others if isinstance(others, dict) else {}
+        return {
+            _escaped(name) if name in properties else name: _typed(one, properties.get(name, below))
+            for name, one in value.items()
+        }
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [_typed(one, items if isinstance(items, dict) else {}) for one in value]
+    if schema.get("type") == "number" and type(value) is int:
+        return float(value)
+    return _of_format(value, str(schema.get("format") or "")) if isinstance(value, str) else value
+
+
+def _of_format(text: str, form: str) -> object:
+    try:
+        if form in ("date", "date-time"):
+            found = datetime.fromisoformat(text)
+            return found if found.tzinfo else found.replace(tzinfo=UTC)
+        if form == "byte":
+            return base64.b64decode(text, validate=True)
+        if form == "duration":
+            return evaluate("duration(text)", {"text": text})
+    except (ValueError, binascii.Error, EvaluationError):
+        pass  # the schema itself refuses it
+    return text
+
+
+def _escaped(name: str) -> str:
+    if name in _RESERVED:
+        return f"__{name}__"
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], name)

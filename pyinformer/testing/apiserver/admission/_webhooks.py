@@ -1,0 +1,184 @@
+"""Asks webhooks about a write: in this process, or at their URLs.
+
+Source:
+    k8s.io/apiserver pkg/admission/plugin/webhook/mutating and validating, dispatcher.go;
+    pkg/admission/plugin/webhook/errors/statuserror.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import aiohttp
+import anyio
+import msgspec
+
+from pyinformer.objects import JSONObject, decoder_of
+from pyinformer.testing.apiserver.admission._attributes import Attributes, fulfils, matched
+from pyinformer.testing.apiserver.admission._expressions import EvaluationError
+from pyinformer.testing.apiserver.patches import json_patch
+from pyinformer.testing.apiserver.requests import Failure
+from pyinformer.testing.apiserver.resources import ResourceType
+
+Ask: TypeAlias = Callable[[bytes, float], Awaitable[tuple[int, bytes]]]
+"""Sends a review, and returns the status and the body of the answer; by the seconds that it may
+take."""
+
+_decode: Final = decoder_of()
+_DEFAULT_SECONDS: Final = 10
+_OK: Final = 200
+_FIRST_REFUSAL: Final = 400
+_FAILED: Final = (OSError, aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """One webhook of a configuration.
+
+    Attributes:
+        spec: as the configuration has it.
+        ask: calls it; None calls its URL.
+    """
+
+    spec: JSONObject
+    ask: Ask | None
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return str(self.spec["name"])
+
+    def seen(self, attributes: Attributes, versions: Sequence[ResourceType]) -> Attributes | None:
+        """Return a write as it is asked about it; None if it is not.
+
+        Raises:
+            Failure: a condition fails, and so does the write (500), or it is one that only a real
+                server evaluates (501).
+        """
+        found = matched(attributes, self.spec, versions)
+        try:
+            if found is None or not fulfils(found, self.spec.get("matchConditions") or (), {}):
+                return None
+        except EvaluationError as error:
+            if self.ignores_failures:
+                return None
+            raise _internal(
+                f'failed evaluating match conditions of "{self.name}": {error}'
+            ) from None
+        return found
+
+    @property
+    def ignores_failures(self) -> bool:
+        """Whether a write is allowed if it cannot be asked."""
+        return self.spec.get("failurePolicy") == "Ignore"
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is asked again if a later one has changed the object."""
+        return self.spec.get("reinvocationPolicy") == "IfNeeded"
+
+    async def answer(self, attributes: Attributes, warnings: list[str]) -> JSONObject | None:
+        """Ask about a write.
+
+        Args:
+            attributes: the write, as `seen` returns it.
+            warnings: where those of the answer are added.
+
+        Returns:
+            The changed object; None if it stays.
+
+        Raises:
+            Failure: it is refused, or the webhook failed (500).
+
+        Cancellation:
+            Reaches a function in this process.
+        """
+        seconds = float(self.spec.get("timeoutSeconds") or _DEFAULT_SECONDS)
+        uid = str(uuid.uuid4())
+        ask = self.ask or self._at_url
+        try:
+            with anyio.fail_after(seconds):
+                status, body = await ask(_review(attributes, uid), seconds)
+            response = _response(status, body, uid)
+            patch = response.get("patch")
+            patched = None if patch is None else _patched(attributes.state, patch)
+        except _FAILED as error:
+            if self.ignores_failures:
+                return None
+            why = str(error) or type(error).__name__
+            raise _internal(f'failed calling webhook "{self.name}": {why}') from None
+        warnings += response.get("warnings") or ()
+        if response.get("allowed") is not True:
+            raise self._refusal(response.get("status") or {})
+        return patched
+
+    async def _at_url(self, review: bytes, seconds: float) -> tuple[int, bytes]:
+        config = self.spec.get("clientConfig") or {}
+        url = config.get("url")
+        if not isinstance(url, str) or urlsplit(url).scheme != "https":
+            name = (config.get("service") or {}).get("name")
+            message = f'service "{name}" cannot be reached: the test server knows URLs only'
+            raise ValueError(message)
+        context = ssl.create_default_context()
+        if config.get("caBundle"):
+            context = ssl.create_default_context(
+                cadata=base64.b64decode(config["caBundle"]).decode()
+            )
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(
+                url,
+                params={"timeout": f"{seconds:g}s"},
+                data=review,
+                headers={"Content-Type": "application/json"},
+                ssl=context,
+            ) as answer,
+        ):
+            return answer.status, await answer.read()
+
+    def _refusal(self, status: Mapping[str, object]) -> Failure:
+        by = f'admission webhook "{self.name}" denied the request'
+        given = status.get("message") or status.get("reason")
+        code = status.get("code")
+        return Failure(
+            code if isinstance(code, int) and code >= _FIRST_REFUSAL else 400,
+            f"{by}: {given}" if given else f"{by} without explanation",
+            reason=str(status["reason"]) if status.get("reason") else None,
+        )
+
+
+def _internal(why: str) -> Failure:
+    return Failure(500, f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
+
+
+def _review(attributes: Attributes, uid: str) -> bytes:
+    request = {
+        **attributes.request(),
+        "uid": uid,
+        "object": attributes.state,
+        "oldObject": attributes.old,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return msgspec.json.encode(review)
+
+
+def _response(status: int, body: bytes, uid: str) -> JSONObject:
+    if status != _OK:
+        message = f"{status}: {body.decode(errors='replace')}"
+        raise ValueError(message)
+    found: JSONObject = _decode(body)["response"]
+    if found["uid"] != uid:
+        message = f"the answer is for {found['uid']!r}, not for {uid!r}"
+        raise ValueError(message)
+    return found
+
+
+def _patched(body: JSONObject | None, patch: str) -> JSONObject:
+    found: JSONObject = json_patch(body, _decode(base64.b64decode(patch)))
+    return found
