@@ -90,21 +90,21 @@ def _broken(
     rule: JSONObject, value: JSONValue, old: object, schema: JSONObject, path: str
 ) -> Iterator[SchemaCause]:
     expression = str(rule["rule"])
-    variables: dict[str, object] = {"self": _typed(value, schema)}
+    known: dict[str, object] = {"self": _typed(value, schema)}
     if reads(expression, "oldSelf"):
         is_optional = rule.get("optionalOldSelf") is True
         if old is _ABSENT and not is_optional:
             return
         before = _ABSENT if old is _ABSENT else _typed(old, schema)
-        variables["oldSelf"] = _optional(before) if is_optional else before
+        known["oldSelf"] = _optional(before) if is_optional else before
     elif old is not _ABSENT and is_same_json(old, value):
         return
     where = f"{path}{rule.get('fieldPath') or ''}".removeprefix(".")
     reason = str(rule.get("reason") or "FieldValueInvalid")
     try:
-        if evaluate(expression, variables) is True:
+        if evaluate(expression, known) is True:
             return
-        why = _message(rule, variables) or f"failed rule: {expression}"
+        why = _message(rule, known) or f"failed rule: {expression}"
         sentence = _sentence(reason, value, why)
     except EvaluationError as error:
         kind = msgspec.json.encode(schema.get("type") or "").decode()
@@ -113,12 +113,12 @@ def _broken(
     yield reason, where or "<nil>", sentence
 
 
-def _message(rule: JSONObject, variables: Mapping[str, object]) -> str:
+def _message(rule: JSONObject, known: Mapping[str, object]) -> str:
     text = str(rule.get("message") or "")
     if not rule.get("messageExpression"):
         return text
     try:
-        found = evaluate(str(rule["messageExpression"]), variables)
+        found = evaluate(str(rule["messageExpression"]), known)
     except EvaluationError:
         return text  # as a real server, which logs it
     return found if isinstance(found, str) and found.strip() and "\n" not in found else text
