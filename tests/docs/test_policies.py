@@ -39,3 +39,7 @@ async def test_a_server_compiles_the_policies_of_the_page(
     kubeconfig = kube_apiserver_session.write_kubeconfig(tmp_path / "kubeconfig")
     async with pyinformer.connect(kubeconfig) as cluster:
         assert len(await compile_policies(cluster, page.app.policies)) == 4
+
+
+def test_the_world_of_the_page_enforces_the_policy() -> None:
+    pages.module_of(PAGE).test_latest_is_refused()
