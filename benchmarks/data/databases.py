@@ -14,7 +14,7 @@ USERS = 25  # an object of 6 KB
 _CREATED = timestamp(0)
 
 
-def database(api_version: str, *, users: int = USERS, image: str = "") -> dict[str, Any]:
+def database(api_version: str, *, users: int = USERS) -> dict[str, Any]:
     """Return a database as a client writes it; it grows by 200 bytes with each user."""
     return {
         "apiVersion": api_version,
@@ -27,7 +27,7 @@ def database(api_version: str, *, users: int = USERS, image: str = "") -> dict[s
         },
         "spec": {
             "engine": "postgres",
-            "image": image,
+            "image": "",
             "replicas": 3,
             "storage": {
                 "tier": "fast",
@@ -57,14 +57,11 @@ def review(
 ) -> bytes:
     """Render what the API server asks a webhook: the object, and the one before an update."""
     group, version = api_version.split("/")
-    kind = {"group": group, "version": version, "kind": KIND}
-    resource = {"group": group, "version": version, "resource": PLURAL}
+    place = {"group": group, "version": version}
     request = {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "kind": kind,
-        "resource": resource,
-        "requestKind": kind,
-        "requestResource": resource,
+        "kind": {**place, "kind": KIND},
+        "resource": {**place, "resource": PLURAL},
         "name": NAME,
         "namespace": NAMESPACE,
         "operation": operation,

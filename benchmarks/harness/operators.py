@@ -1,12 +1,11 @@
 """Operators with hooks as processes of their own: their options, and their start, which is timed.
 
-An operator prints a line when it has reconciled the only object and, if it has hooks, listens; for
-each line of its standard input it prints the figures that it alone knows, until it is killed.
+An operator gets its options as JSON. It prints a line when it has reconciled the only object and,
+if it has hooks, listens; then it runs until it is killed.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import subprocess
@@ -28,13 +27,12 @@ _UNCOMPILED = "PYTHONDONTWRITEBYTECODE"  # where it is set, each start would com
 _LIFE_SECONDS = 900.0  # an operator that hangs is killed, so that a row names it
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorOptions:
+class OperatorOptions(msgspec.Struct, frozen=True):
     """How an operator is started."""
 
     workload: Workload
     """The API server, and the resource."""
-    certificates: Path
+    certificates: str
     """A folder with tls.crt and tls.key for 127.0.0.1."""
     port: int
     """Where its hooks are served; 0 for an operator without hooks."""
@@ -42,13 +40,7 @@ class OperatorOptions:
 
 def operator_options() -> OperatorOptions:
     """Read the options of this process, which is an operator."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--workload", required=True)
-    parser.add_argument("--certificates", type=Path, required=True)
-    parser.add_argument("--port", type=int, required=True)
-    found = parser.parse_args()
-    workload = msgspec.json.decode(found.workload, type=Workload)
-    return OperatorOptions(workload, found.certificates, found.port)
+    return msgspec.json.decode(sys.argv[1], type=OperatorOptions)
 
 
 def operator_command(peer: str) -> list[str]:
@@ -83,7 +75,6 @@ class StartedOperator:
     wall_seconds: float
     """From its start until it was ready."""
     cpu_seconds: float
-    port: int
     _process: subprocess.Popen[str]
 
     @property
@@ -92,7 +83,7 @@ class StartedOperator:
         return self._process.pid
 
     def figures(self) -> dict[str, float]:
-        """Return what it alone knows about its reviews since the last call."""
+        """Ask our own operator what it alone knows about its reviews since the last call."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
@@ -107,12 +98,10 @@ def started_operator(command: list[str], options: OperatorOptions) -> Iterator[S
     Raises:
         RuntimeError: it has ended before.
     """
-    workload = msgspec.json.encode(options.workload).decode()
-    given = [f"--workload={workload}", f"--certificates={options.certificates}"]
     environ = {name: of for name, of in os.environ.items() if name != _UNCOMPILED}
     began = time.perf_counter()
     with subprocess.Popen(
-        [*command, *given, f"--port={options.port}"],
+        [*command, msgspec.json.encode(options).decode()],
         cwd=ROOT,
         env=environ | {"PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
@@ -128,7 +117,7 @@ def started_operator(command: list[str], options: OperatorOptions) -> Iterator[S
             used = thread_use(Path(f"/proc/{process.pid}"))
             if line != READY or used is None:
                 raise RuntimeError(f"the operator ended before it was ready; it printed {line!r}")
-            yield StartedOperator(wall_seconds, used.cpu_seconds, options.port, process)
+            yield StartedOperator(wall_seconds, used.cpu_seconds, process)
         finally:
             limit.cancel()
             process.kill()

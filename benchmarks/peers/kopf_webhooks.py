@@ -7,7 +7,6 @@ The server is aiohttp's with its limit of 1 MiB for a body.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 
 import kopf
@@ -47,8 +46,8 @@ async def _operate(options: OperatorOptions) -> None:
             addr="127.0.0.1",
             host="127.0.0.1",
             port=options.port,
-            certfile=options.certificates / "tls.crt",
-            pkeyfile=options.certificates / "tls.key",
+            certfile=f"{options.certificates}/tls.crt",
+            pkeyfile=f"{options.certificates}/tls.key",
         )
 
         async def serve(review: ForeignObject) -> AsyncIterator[ForeignObject]:
@@ -68,8 +67,7 @@ async def _operate(options: OperatorOptions) -> None:
         await reconciled.wait()
         await listening.wait()
         print(READY, flush=True)
-        while await asyncio.to_thread(sys.stdin.readline):
-            print("{}", flush=True)  # it knows no times of its own
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from benchmarks.data.databases import (
-    KIND,
     NAME,
     NAMESPACE,
     PLURAL,
@@ -39,7 +39,7 @@ from benchmarks.harness.operators import (
 )
 from benchmarks.harness.phases import Measurement, Workload
 from benchmarks.harness.reviewing import Asked, Webhook, reviewed
-from benchmarks.peers.own_webhooks import make_operator
+from benchmarks.peers.own_webhooks import Database, make_operator
 from benchmarks.report.rows import Spec
 from benchmarks.runs.figures import OWN, against, extra
 from benchmarks.runs.lone_event import CONTROLLER_RUNTIME, PairedRounds
@@ -51,7 +51,6 @@ from pyinformer.errors import APIStatusError, InvalidArgumentError
 
 KOPF = "kopf"
 HOOKS = ("default", "validate")
-_OBJECTS = {"default": 1, "validate": 2}  # of a review: of an update also the one before
 _PLAIN = "plain"
 _GROUP = "hooks.example.com"
 _SERVED_SECONDS = 60.0
@@ -88,82 +87,89 @@ class _Hooked:
 
     server: RunningServer
     workload: WebhookWorkload
-    peers: Sequence[str]
-    folder: Path
+    ports: Mapping[str, int]
+    """Of each peer."""
+    folder: str
+    """Has the certificate of all."""
 
     def play(self) -> dict[str, Measurement]:
         """Measure all peers once."""
-        found = {peer: Measurement(peer) for peer in self.peers}
+        found = {peer: Measurement(peer) for peer in self.ports}
         with contextlib.ExitStack() as stack:
             operators: dict[str, StartedOperator] = {}
-            for peer in self.peers:
+            for peer, measured in found.items():
                 try:
                     command = operator_command(peer)
-                    found[peer].extra |= self._start(peer, command)
-                    found[peer].extra |= self._ask_at_once(peer, command)
-                    operators[peer] = stack.enter_context(self._operator(peer, command, _port()))
+                    measured.extra |= self._start(peer, command)
+                    for hook in HOOKS:
+                        measured.extra |= self._ask_at_once(peer, command, hook)
+                    operators[peer] = stack.enter_context(self._operator(peer, command))
                 except (RuntimeError, subprocess.SubprocessError) as error:
-                    found[peer].error = str(error)
-            for figures in self._measure(operators, stack):
+                    measured.error = str(error)
+            for figures in self._measure(operators):
                 for peer, named in figures.items():
                     found[peer].extra |= named
         return found
 
     def _measure(
-        self, operators: Mapping[str, StartedOperator], stack: contextlib.ExitStack
+        self, operators: Mapping[str, StartedOperator]
     ) -> Iterator[Mapping[str, dict[str, float]]]:
         work = self.workload
-        webhooks = [
-            _webhook(peer, operator, hook) for peer, operator in operators.items() for hook in HOOKS
-        ]
-        steady = replace(self._asked, webhooks=webhooks)
-        reviewed(replace(steady, reviews=_WARM_UP))
-        for operator in operators.values():
-            operator.figures()
-        yield reviewed(replace(steady, reviews=work.reviews, turns=work.turns))
-        yield {peer: operator.figures() for peer, operator in operators.items()}
+        asked = self._asked(
+            [self._webhook(peer, one, hook) for peer, one in operators.items() for hook in HOOKS]
+        )
+        reviewed(replace(asked, reviews=_WARM_UP))
+        own = {OWN: operators[OWN]} if OWN in operators else {}
+        for one in own.values():
+            one.figures()
+        yield reviewed(replace(asked, reviews=work.reviews, turns=work.turns))
+        yield {peer: one.figures() for peer, one in own.items()}
         if work.pairs:
-            for peer, operator in operators.items():
-                stack.enter_context(self._asking(peer, operator.port))
+            for peer in operators:
+                _eventually(partial(self._is_asked, peer))
             yield self._written(tuple(operators))
 
     def _start(self, peer: str, command: list[str]) -> dict[str, float]:
         """Start an operator with hooks and without, by turns; compare the medians."""
-        walls: dict[bool, list[float]] = {True: [], False: []}
-        cpus: dict[bool, list[float]] = {True: [], False: []}
-        with self._operator(peer, command, _port()):
+        with self._operator(peer, command):
             pass  # its files are read, and compiled if that was not done before
+        started: dict[bool, list[StartedOperator]] = {True: [], False: []}
         for has_hooks in (True, False) * self.workload.starts:
-            with self._operator(peer, command, _port() if has_hooks else 0) as operator:
-                walls[has_hooks].append(operator.wall_seconds)
-                cpus[has_hooks].append(operator.cpu_seconds)
-        figures = {}
-        for name, seconds in (("wall", walls), ("cpu", cpus)):
-            hooked, plain = (statistics.median(seconds[each]) for each in (True, False))
-            figures[f"start_{name}_ms"] = hooked * 1e3
-            figures[f"start_{name}_ratio"] = hooked / plain
-        return figures
-
-    def _ask_at_once(self, peer: str, command: list[str]) -> dict[str, float]:
-        """Ask with large reviews at once, for each hook in a process that has had none before."""
+            with self._operator(peer, command, has_hooks=has_hooks) as operator:
+                started[has_hooks].append(operator)
         figures: dict[str, float] = {}
-        for hook in HOOKS:
-            with self._operator(peer, command, _port()) as operator:
-                small, large = (
-                    _webhook(peer, operator, hook, users=users)
-                    for users in (USERS, self.workload.large_users // _OBJECTS[hook])
-                )
-                reviewed(replace(self._asked, webhooks=[small], reviews=_WARM_UP))
-                asked = replace(self._asked, webhooks=[large], at_once=self.workload.at_once)
-                figures |= reviewed(asked)[peer]
+        for name, of in (("wall", attrgetter("wall_seconds")), ("cpu", attrgetter("cpu_seconds"))):
+            hooked, plain = (statistics.median(map(of, started[has])) for has in (True, False))
+            figures |= {f"start_{name}_ms": hooked * 1e3, f"start_{name}_ratio": hooked / plain}
         return figures
 
-    @property
-    def _asked(self) -> Asked:
-        return Asked([], ca_file=str(self.folder / "authority.crt"))
+    def _ask_at_once(self, peer: str, command: list[str], hook: str) -> dict[str, float]:
+        """Ask with large reviews at once, in a process that has had small ones only."""
+        users = self.workload.large_users // (1 if hook == "default" else 2)  # two objects
+        with self._operator(peer, command) as operator:
+            small = self._webhook(peer, operator, hook)
+            reviewed(replace(self._asked([small]), reviews=_WARM_UP))
+            large = self._webhook(peer, operator, hook, users=users)
+            return reviewed(replace(self._asked([large]), at_once=self.workload.at_once))[peer]
+
+    def _asked(self, webhooks: list[Webhook]) -> Asked:
+        return Asked(webhooks, ca_file=f"{self.folder}/authority.crt")
+
+    def _webhook(
+        self, peer: str, operator: StartedOperator, hook: str, *, users: int = USERS
+    ) -> Webhook:
+        version = _version(peer)
+        written = database(version, users=users)
+        if hook == "default":
+            body = review(version, "CREATE", written)
+        else:
+            changed = {**written, "spec": {**written["spec"], "replicas": 4}}
+            body = review(version, "UPDATE", changed, written)
+        url = f"https://127.0.0.1:{self.ports[peer]}/{hook}/{PLURAL}"
+        return Webhook(peer, hook, url, operator.pid, body.decode())
 
     def _operator(
-        self, peer: str, command: list[str], port: int
+        self, peer: str, command: list[str], *, has_hooks: bool = True
     ) -> contextlib.AbstractContextManager[StartedOperator]:
         workload = Workload(
             url=self.server.url,
@@ -171,25 +177,11 @@ class _Hooked:
             updates=0,
             last_resource_version="",
             api_version=_version(peer),
-            resource=PLURAL,
-            kind=KIND,
             ca_file=self.server.ca_file,
             token=self.server.token,
         )
+        port = self.ports[peer] if has_hooks else 0
         return started_operator(command, OperatorOptions(workload, self.folder, port))
-
-    @contextlib.contextmanager
-    def _asking(self, peer: str, port: int) -> Iterator[None]:
-        """Have the API server ask the hooks of a peer."""
-        certificate = (self.folder / "authority.crt").read_bytes()
-        with contextlib.ExitStack() as stack:
-            for one in _configurations(peer, port, certificate):
-                self.server.server.create(one)
-                name = one["metadata"]["name"]
-                plural = f"{one['kind'].lower()}s"
-                stack.callback(self.server.server.delete, one["apiVersion"], plural, name)
-            _eventually(lambda: self._write(peer)["spec"]["image"])
-            yield
 
     def _written(self, peers: Sequence[str]) -> dict[str, dict[str, float]]:
         """Write with hooks and without, by turns."""
@@ -212,6 +204,10 @@ class _Hooked:
             for peer, pairs in seconds.items()
         }
 
+    def _is_asked(self, peer: str) -> bool:
+        written = msgspec.convert(self._write(peer), Database)
+        return bool(written.spec.image)
+
     def _write(self, peer: str) -> dict[str, Any]:
         """Change an object, whose image a hook sets again."""
         changes: dict[str, Any] = {"spec": {"image": "", "replicas": next(_numbers)}}
@@ -223,19 +219,6 @@ _numbers = itertools.count(10)  # a write that changes nothing is not stored
 
 def _version(peer: str) -> str:
     return f"{peer}.{_GROUP}/v1"
-
-
-def _webhook(peer: str, operator: StartedOperator, hook: str, *, users: int = USERS) -> Webhook:
-    version = _version(peer)
-    written = database(version, users=users)
-    if hook == "default":
-        body = review(version, "CREATE", written)
-    else:
-        before = database(version, users=users)
-        before["spec"]["replicas"] += 1
-        body = review(version, "UPDATE", written, before)
-    url = f"https://127.0.0.1:{operator.port}/{hook}/{PLURAL}"
-    return Webhook(peer, hook, url, operator.pid, body.decode())
 
 
 def _own(peer: str, port: int) -> Operator:
@@ -283,6 +266,15 @@ def _define(server: RunningServer, peer: str) -> None:
     _eventually(lambda: server.server.create(database(version)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    known: Known
+    rounds: PairedRounds
+
+    def measure(self, peer: str) -> Measurement:
+        return self.rounds.measure(peer)
+
+
 @contextlib.contextmanager
 def _open(setting: Setting) -> Iterator[Bench]:
     import trustme
@@ -294,9 +286,13 @@ def _open(setting: Setting) -> Iterator[Bench]:
         leaf = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.ECDSA)
         leaf.private_key_pem.write_to_path(f"{folder}/tls.key")
         leaf.cert_chain_pems[0].write_to_path(f"{folder}/tls.crt")
-        peers = setting.peers or _PEERS[setting.size]
-        for peer in (*peers, _PLAIN):
+        ports = {peer: _port() for peer in setting.peers or _PEERS[setting.size]}
+        for peer in (*ports, _PLAIN):
             _define(server, peer)
+        if work.pairs:  # the operators write no objects, so that nothing fails before they run
+            for peer, port in ports.items():
+                for one in _configurations(peer, port, authority.cert_pem.bytes()):
+                    server.server.create(one)
         small = database(_version(OWN))
         large = database(_version(OWN), users=work.large_users)
         known: Known = {
@@ -308,17 +304,8 @@ def _open(setting: Setting) -> Iterator[Bench]:
             _PAIRS: work.pairs,
             "starts": work.starts,
         }
-        hooked = _Hooked(server, work, peers, Path(folder))
+        hooked = _Hooked(server, work, ports, folder)
         yield _Bench(known, PairedRounds(hooked.play))
-
-
-@dataclass(frozen=True, slots=True)
-class _Bench:
-    known: Known
-    rounds: PairedRounds
-
-    def measure(self, peer: str) -> Measurement:
-        return self.rounds.measure(peer)
 
 
 _RATIOS = against(OWN, (CONTROLLER_RUNTIME, KOPF))

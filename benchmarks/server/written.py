@@ -48,10 +48,6 @@ class Server(Protocol):
         self, api_version: str, plural: str, name: str, namespace: str | None = None
     ) -> dict[str, object]: ...
 
-    def delete(
-        self, api_version: str, plural: str, name: str, namespace: str | None = None
-    ) -> object: ...
-
 
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str

@@ -122,7 +122,7 @@ func main() {
 		return
 	}
 	if os.Args[1] == "webhooks" {
-		must(serveWebhooks(os.Args[2:]))
+		must(serveWebhooks(os.Args[2]))
 		return
 	}
 	url, objects, repeats := os.Args[1], argument(2), argument(3)

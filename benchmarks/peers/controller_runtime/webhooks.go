@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -108,20 +105,18 @@ func (hooks) ValidateDelete(context.Context, *database) (admission.Warnings, err
 	return nil, nil
 }
 
-// serveWebhooks runs an operator until its standard input is closed. It prints a line when it has
-// reconciled the only database and, if it has hooks, listens.
-func serveWebhooks(arguments []string) error {
-	flags := flag.NewFlagSet("webhooks", flag.ContinueOnError)
-	described := flags.String("workload", "", "the server and the kind, as JSON")
-	certificates := flags.String("certificates", "", "folder with tls.crt and tls.key")
-	port := flags.Int("port", 0, "where to listen; 0 for an operator without hooks")
-	if err := flags.Parse(arguments); err != nil {
+// serveWebhooks runs an operator until it is killed. It prints a line when it has reconciled the only
+// database and, if it has hooks, listens.
+func serveWebhooks(described string) error {
+	var o struct {
+		Workload     workload `json:"workload"`
+		Certificates string   `json:"certificates"`
+		Port         int      `json:"port"` // 0 for an operator without hooks
+	}
+	if err := json.Unmarshal([]byte(described), &o); err != nil {
 		return err
 	}
-	var w workload
-	if err := json.Unmarshal([]byte(*described), &w); err != nil {
-		return err
-	}
+	w := o.Workload
 	version, err := schema.ParseGroupVersion(w.APIVersion)
 	if err != nil {
 		return err
@@ -135,7 +130,7 @@ func serveWebhooks(arguments []string) error {
 		BearerToken:     w.Token,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: w.CAFile},
 	}
-	options := webhook.Options{Host: "127.0.0.1", Port: *port, CertDir: *certificates}
+	options := webhook.Options{Host: "127.0.0.1", Port: o.Port, CertDir: o.Certificates}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:        scheme,
 		Metrics:       metricsserver.Options{BindAddress: "0"},
@@ -154,7 +149,7 @@ func serveWebhooks(arguments []string) error {
 	if err := ctrl.NewControllerManagedBy(manager).For(&database{}).Complete(reconciler); err != nil {
 		return err
 	}
-	if *port != 0 {
+	if o.Port != 0 {
 		err := ctrl.NewWebhookManagedBy(manager, &database{}).
 			WithDefaulter(hooks{}).WithDefaulterCustomPath("/default/databases").
 			WithValidator(hooks{}).WithValidatorCustomPath("/validate/databases").
@@ -163,20 +158,12 @@ func serveWebhooks(arguments []string) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	stopped := make(chan error, 1)
-	go func() { stopped <- manager.Start(ctx) }()
 	go func() {
 		<-reconciled
-		for *port != 0 && manager.GetWebhookServer().StartedChecker()(nil) != nil {
+		for o.Port != 0 && manager.GetWebhookServer().StartedChecker()(nil) != nil {
 			time.Sleep(time.Millisecond)
 		}
 		fmt.Println("READY")
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			fmt.Println("{}") // it knows no times of its own
-		}
-		cancel()
 	}()
-	return <-stopped
+	return manager.Start(context.Background())
 }
