@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := cli,testing
-BENCH_EXTRAS := cli,testing,compact,prometheus,opentelemetry
+BENCH_EXTRAS := cli,testing,compact,prometheus,opentelemetry,webhooks
 TEST_EXTRAS := cli,testing,pydantic,compact,kopf,prometheus,opentelemetry,webhooks
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # uv takes a fifth of pip's time. pip is asked where uv fails: it alone reads pip's own configuration,

@@ -27,7 +27,7 @@ async def run_event(phases: Phases) -> None:
     Cancellation:
         Ends the operator.
     """
-    await _operate(phases, _registry(phases.workload))
+    await _operate(phases, registry_of(phases.workload))
 
 
 async def run_index(phases: Phases) -> None:
@@ -39,7 +39,7 @@ async def run_index(phases: Phases) -> None:
     if phases.workload.objects > _MOST_OBJECTS:
         reason = "its start with an index takes time with the square of the number of objects"
         raise NotImplementedError(f"takes no part above {_MOST_OBJECTS} objects: {reason}")
-    registry = _registry(phases.workload)
+    registry = registry_of(phases.workload)
 
     async def by_namespace(
         namespace: str, body: ForeignObject, **_: ForeignObject
@@ -69,7 +69,8 @@ async def _operate(phases: Phases, registry: kopf.OperatorRegistry) -> None:
         await reactions.follow_updates()
 
 
-def _registry(workload: Workload) -> kopf.OperatorRegistry:
+def registry_of(workload: Workload) -> kopf.OperatorRegistry:
+    """Return a registry with the login to the server of a workload."""
     registry = kopf.OperatorRegistry()
 
     async def login(**_: ForeignObject) -> kopf.ConnectionInfo:

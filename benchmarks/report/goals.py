@@ -33,6 +33,7 @@ from benchmarks.runs.lone_event import (
 from benchmarks.runs.metrics import METRICS, PROMETHEUS
 from benchmarks.runs.real_server import REST
 from benchmarks.runs.recording import RECORDED, RECORDING
+from benchmarks.runs.webhooks import HOOKED_START, HOOKED_WRITE, IN_SERVER, LARGE, WEBHOOKS
 
 _COMPACT = "pyinformer-compact"
 _RAW = "pyinformer-raw"
@@ -318,6 +319,22 @@ GOALS: tuple[Goal, ...] = (
         "real-server",
         "peak memory of the process, ratio",
         {f"{OWN} / {PROTOBUF}": 0.35},
+    ),
+    *(
+        Goal(work, "webhooks", WEBHOOKS.name, measures, OWN, limit)
+        for work, measures, limit in (
+            *(
+                (f"webhooks at 200 reviews/s: {hook}, ms in the server", f"{row}, {which}", limit)
+                for hook, row in IN_SERVER.items()
+                for which, limit in (("p50", 0.4), ("p99", 3.0))
+            ),
+            *(
+                (f"webhooks: peak memory of 16 reviews of 2 MB at once: {hook}", row, 3.0)
+                for hook, row in LARGE.items()
+            ),
+            ("webhooks: a write at a real kube-apiserver that asks two", HOOKED_WRITE, 1.6),
+            *(("webhooks: start of an operator", row, 1.1) for row in HOOKED_START.values()),
+        )
     ),
 )
 

@@ -37,6 +37,7 @@ SUBJECTS = (
         ("sync", "sync-*", "curve", "cold-start", "starts", "relist", "small-pod"),
     ),
     Subject("real-server", "At a real kube-apiserver", ("real-server", "real-server-*", "rest")),
+    Subject("webhooks", "Admission webhooks", ("webhooks",)),
     _OTHERS,
 )
 

@@ -27,6 +27,7 @@ from benchmarks.runs.sync import MILLION, SYNC
 from benchmarks.runs.sync_metadata import SYNC_METADATA
 from benchmarks.runs.updates import FRAMEWORKS, INDEXED, KINDS, METADATA, OBJECT, TLS
 from benchmarks.runs.updates import QUEUE as UPDATES_QUEUE
+from benchmarks.runs.webhooks import WEBHOOKS
 
 RUNS: tuple[Run, ...] = (
     LONE_EVENT,
@@ -59,6 +60,7 @@ RUNS: tuple[Run, ...] = (
     UNPINNED_UPDATES,
     REST,
     AUDITS,
+    WEBHOOKS,
     CONTROLLERS,
     PASSING,
     AGAINST,

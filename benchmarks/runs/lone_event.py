@@ -22,6 +22,7 @@ import msgspec
 
 from benchmarks.harness.following import Follower, started
 from benchmarks.harness.measure import FLOOR_C, command_of
+from benchmarks.harness.pace import evenly
 from benchmarks.harness.phases import Measurement
 from benchmarks.harness.processes import ThreadUse, thread_use
 from benchmarks.report.rows import Spec
@@ -158,15 +159,6 @@ class _Bench:
 
     def measure(self, peer: str) -> Measurement:
         return self.rounds.measure(peer)
-
-
-def evenly(count: int, per_second: float) -> Iterator[int]:
-    """Count at a steady pace; after a number that took too long, the next ones are not hurried."""
-    due = time.perf_counter()
-    for number in range(count):
-        time.sleep(max(0.0, due - time.perf_counter()))
-        yield number
-        due = max(due + 1 / per_second, time.perf_counter())
 
 
 @contextlib.contextmanager

@@ -20,11 +20,12 @@ import pytest
 from benchmarks.harness.c_floor import compiled
 from benchmarks.harness.following import started
 from benchmarks.harness.measure import FLOOR_C
+from benchmarks.harness.pace import evenly
 from benchmarks.harness.phases import Measurement
 from benchmarks.harness.processes import ThreadUse, thread_use
 from benchmarks.report.progress import Estimate, Lines
 from benchmarks.report.rows import make_rows
-from benchmarks.runs.lone_event import LONE_EVENT, RECONCILE, PairedRounds, evenly, measured
+from benchmarks.runs.lone_event import LONE_EVENT, RECONCILE, PairedRounds, measured
 from benchmarks.runs.run import Bench, Run, Setting, Size
 from benchmarks.runs.turns import carry_out, make_plan
 

@@ -25,6 +25,7 @@ type workload struct {
 	CAFile     string `json:"ca_file"`
 	Token      string `json:"token"`
 	ControlURL string `json:"control_url"`
+	APIVersion string `json:"api_version"`
 }
 
 // podReader reads a pod from the manager's cache, and one field of it, at each reconcile.
