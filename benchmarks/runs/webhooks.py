@@ -70,7 +70,7 @@ class WebhookWorkload:
     large_users: int
     """Users of the objects of a large review, about 200 bytes each."""
     pairs: int
-    """Writes with and without hooks; the embedded server of the smoke asks no hooks."""
+    """Writes with and without hooks; the smoke has a server that is not asked about them."""
     starts: int
     """With and without hooks."""
 
