@@ -303,20 +303,23 @@ class WebhookServer(Startable):
         if request.content_length is not None and request.content_length > limit:
             return _too_large(limit)
         work = self._work.setdefault(limit, _Work())
-        body = b""
+        size = 0
         try:
             body = await _body_of(request, limit, work)
+            size = len(body)
             if not body:
                 return refused(HTTPStatus.BAD_REQUEST, "the request has no body")
             if work.active >= _MAX_REVIEWS:
                 return _too_many()
             with work.one(), self._kept(request.protocol):
-                route = self._routes[request.path]
-                return await route(body, _seconds_of(request.query.get("timeout", "")))
+                seconds = _seconds_of(request.query.get("timeout", ""))
+                answering = self._routes[request.path](body, seconds)
+                del body  # the route drops it when it is decoded
+                return await answering
         except _RefusedError as error:
             return error.answer
         finally:
-            work.bytes -= len(body)
+            work.bytes -= size
 
     @contextmanager
     def _kept(self, connection: object) -> Iterator[None]:
