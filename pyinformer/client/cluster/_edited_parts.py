@@ -25,7 +25,8 @@ _LEVELS: Final = 2  # those of the object, and of its spec: each level reads the
 _split: Final = decoder_of(_Parts)
 _split_part: Final = unbounded_decoder_of(_Parts)
 _decode_part: Final = unbounded_decoder_of(Any)
-_encode: Final = msgspec.json.Encoder().encode
+_encode_into: Final = msgspec.json.Encoder().encode_into
+_MOST_EDITS: Final = 512  # bytes that they add
 _UNENCODABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
 
 
@@ -114,9 +115,10 @@ def _is_text_of(value: object, part: msgspec.Raw) -> bool:
 
     NaN, which must be refused, would be written as null.
     """
+    view = memoryview(part)
+    text = bytearray(len(view) + _MOST_EDITS)  # else it may be copied while it grows
     try:
-        text = _encode(value)
+        _encode_into(value, text)
     except _UNENCODABLE:
         return False
-    view = memoryview(part)
-    return len(text) == len(view) and text.startswith(view) and b"null" not in text
+    return text == view and b"null" not in text
