@@ -22,7 +22,7 @@ from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import FailureLog, error_text, repeats_text
 from pyinformer.admission._answers import Answer, refused
 from pyinformer.admission._review import Denied, HookOperation, Review, User, shown
-from pyinformer.client.cluster import edits_of
+from pyinformer.client.cluster import edits_of, fingerprint_of
 from pyinformer.errors import ModelMismatchError
 from pyinformer.objects import (
     GroupVersionKind,
@@ -34,6 +34,7 @@ from pyinformer.objects import (
     decode_model,
     decoder_of,
     object_key,
+    unbounded_decoder_of,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _OPERATIONS: Final[dict[str, HookOperation]] = {
     "UPDATE": "update",
     "DELETE": "delete",
 }
+_LARGE: Final = 64 << 10  # of a larger dict, what is the same as in its text is found faster
 _EMPTY: Final = msgspec.Raw(b"null")
 _SHARE_OF_TIME: Final = 0.9  # of the server's timeout: the answer has to arrive within it
 
@@ -105,7 +107,7 @@ class _Object(msgspec.Struct, rename="camel"):
 
 
 _decode: Final = decoder_of(_AdmissionReview)
-_decode_object: Final = decoder_of(_Object, skims=True)
+_decode_object: Final = unbounded_decoder_of(_Object)
 _UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
@@ -149,6 +151,8 @@ class Reviews:
         written = old if operation == "delete" else found
         if written is None:
             return refused(HTTPStatus.BAD_REQUEST, f"a {request.operation} without its object")
+        request.object = request.old_object = _EMPTY
+        del body  # it would be kept while the function runs
         return await self._reviewed(request, operation, written, old, timeout_seconds)
 
     async def _reviewed(
@@ -178,10 +182,7 @@ class Reviews:
         seconds *= _SHARE_OF_TIME
         patch: Sequence[JSONObject] = ()
         try:
-            with anyio.move_on_after(seconds) as limit:
-                patch = await self._call(written, review)
-            if limit.cancelled_caught:
-                return self._failed(review, "TimeoutError", f"no answer within {seconds:g} s")
+            patch = await self._call(written, review, seconds)
         except Denied as denied:
             return _answered(review, denied=(denied.status, denied.shown))
         except ModelMismatchError as error:
@@ -205,20 +206,27 @@ class Reviews:
             return self._failed(review, type(error).__name__, error_text(error))
         return _answered(review, patch=patch)
 
-    async def _call(self, written: KubeObject, review: Review[Any]) -> Sequence[JSONObject]:
-        if self.hook.kind == "default" and self.hook.model is None:
+    async def _call(
+        self, written: KubeObject, review: Review[Any], seconds: float
+    ) -> Sequence[JSONObject]:
+        is_default = self.hook.kind == "default"
+        if is_default and self.hook.model is None:
             given: Any = written.to_dict()
         else:
             given = self._decoded(written)
+        is_compared = is_default and (self.hook.model is not None or len(written.raw) < _LARGE)
+        before = fingerprint_of(given) if is_compared else None
         returned = self.hook.function(given, review)
         if inspect.isawaitable(returned):
-            returned = await returned
+            with anyio.move_on_after(seconds) as limit:
+                returned = await returned
+            if limit.cancelled_caught:
+                raise TimeoutError(f"no answer within {seconds:g} s")
         if returned is not None:
             raise TypeError(f"{self.hook.path} returned a {type(returned).__name__}, not None")
-        if self.hook.kind == "validate":
+        if not is_default or (before is not None and before == fingerprint_of(given)):
             return ()
-        whole, patch = edits_of(written, given)
-        return tuple(_operations(whole, patch))
+        return tuple(_operations(*edits_of(written, given)))
 
     def _decoded(self, obj: KubeObject) -> Any:  # noqa: ANN401 - the hook's model
         return obj if self.hook.model is None else decode_model(obj, self.hook.model)

@@ -13,7 +13,7 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anyio.abc import TaskGroup
+
+    from pyinformer.telemetry.metrics import Counter as MetricCounter
 
 _log = get_logger(__name__)
 
@@ -303,20 +305,23 @@ class WebhookServer(Startable):
         if request.content_length is not None and request.content_length > limit:
             return _too_large(limit)
         work = self._work.setdefault(limit, _Work())
-        body = b""
+        size = 0
         try:
             body = await _body_of(request, limit, work)
+            size = len(body)
             if not body:
                 return refused(HTTPStatus.BAD_REQUEST, "the request has no body")
             if work.active >= _MAX_REVIEWS:
                 return _too_many()
             with work.one(), self._kept(request.protocol):
-                route = self._routes[request.path]
-                return await route(body, _seconds_of(request.query.get("timeout", "")))
+                seconds = _seconds_of(request.query.get("timeout", ""))
+                answering = self._routes[request.path](body, seconds)
+                del body  # the route drops it when it is decoded
+                return await answering
         except _RefusedError as error:
             return error.answer
         finally:
-            work.bytes -= len(body)
+            work.bytes -= size
 
     @contextmanager
     def _kept(self, connection: object) -> Iterator[None]:
@@ -337,13 +342,16 @@ class _Figures:
         self._label = {"webhook": path}
         self._in_flight = metrics.gauge(f"{_METRIC}_requests_in_flight", self._label)
         self._latency = metrics.histogram(f"{_METRIC}_latency_seconds", self._label)
-        self._count(HTTPStatus.OK, 0.0)
-        self._count(HTTPStatus.INTERNAL_SERVER_ERROR, 0.0)
+        self._answers: dict[HTTPStatus, MetricCounter] = {}
+        self._answers_of(HTTPStatus.OK).inc(0.0)
+        self._answers_of(HTTPStatus.INTERNAL_SERVER_ERROR).inc(0.0)
         self._active = 0
 
-    def _count(self, status: HTTPStatus, amount: float) -> None:
-        labels = {**self._label, "code": str(int(status))}
-        self._metrics.counter(f"{_METRIC}_requests_total", labels).inc(amount)
+    def _answers_of(self, status: HTTPStatus) -> MetricCounter:
+        if status not in self._answers:
+            labels = {**self._label, "code": str(int(status))}
+            self._answers[status] = self._metrics.counter(f"{_METRIC}_requests_total", labels)
+        return self._answers[status]
 
     @contextmanager
     def measured(self) -> Iterator[_Outcome]:
@@ -358,7 +366,7 @@ class _Figures:
             self._in_flight.set(self._active)
             if outcome.answer is not None:
                 self._latency.observe(monotonic() - began_at)
-                self._count(outcome.answer.status, 1.0)
+                self._answers_of(outcome.answer.status).inc()
 
 
 @final
@@ -413,7 +421,9 @@ async def _body_of(request: web.Request, limit: int, work: _Work) -> bytes:
     """
     pieces, size = list[bytes](), 0
     try:
-        with anyio.fail_after(_BODY_SECONDS):
+        # What has arrived already, as most bodies, needs no timer.
+        has_arrived = request.content.is_eof()
+        with nullcontext() if has_arrived else anyio.fail_after(_BODY_SECONDS):
             async for piece in request.content.iter_any():
                 pieces.append(piece)
                 size += len(piece)

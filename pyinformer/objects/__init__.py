@@ -41,6 +41,7 @@ from pyinformer.objects._json_decoders import complaint_of as complaint_of
 from pyinformer.objects._json_decoders import decode_object as decode_object
 from pyinformer.objects._json_decoders import decoder_of as decoder_of
 from pyinformer.objects._json_decoders import null_as_absent as null_as_absent
+from pyinformer.objects._json_decoders import unbounded_decoder_of as unbounded_decoder_of
 from pyinformer.objects._json_decoders import without_lone_surrogates as without_lone_surrogates
 from pyinformer.objects._json_field_scanner import METADATA_BYTES as METADATA_BYTES
 from pyinformer.objects._json_field_scanner import Identity as Identity

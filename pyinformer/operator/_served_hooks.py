@@ -182,7 +182,9 @@ class ServedHooks(Startable):
                 self._waiting -= 1
         if not self._can_answer.is_set():
             return refused(HTTPStatus.SERVICE_UNAVAILABLE, "the caches have not synced yet")
-        return await answer(body, timeout_seconds=timeout_seconds)
+        answering = answer(body, timeout_seconds=timeout_seconds)
+        del body  # it is dropped when it is decoded
+        return await answering
 
 
 async def _converted(convert: _Conversion, body: bytes, _: float | None) -> Answer:

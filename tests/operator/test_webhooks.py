@@ -7,6 +7,7 @@ import io
 import json
 import socket
 import ssl
+import tracemalloc
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -156,6 +157,31 @@ async def test_a_body_is_bounded(tmp_path: Path) -> None:
     async with _served(_app(tmp_path), authority) as (client, _):
         assert (await client.post(body=io.BytesIO(b"x" * (1 + (8 << 20)))))[0] == 413
         assert (await client.post(body=pieces()))[0] == 413
+
+
+async def test_of_a_request_only_the_object_is_kept_while_its_hook_runs(tmp_path: Path) -> None:
+    authority = _certificates(tmp_path)
+    app, size, kept = _app(tmp_path), 6 << 20, list[int]()
+
+    @app.validate("v1", "pods")
+    async def measure(obj: pyinformer.KubeObject, review: Review) -> None:
+        kept.append(tracemalloc.get_traced_memory()[0])
+
+    metadata = {"namespace": "default", "name": "a", "annotations": {"a": "x" * size}}
+    body = _body(object={"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 1 << 20):
+            yield body[start : start + (1 << 20)]
+
+    async with _served(app, authority) as (client, _):
+        assert (await client.post("/validate/pods"))[0] == 200
+        tracemalloc.start()
+        try:
+            assert (await client.post("/validate/pods", body=pieces()))[0] == 200
+        finally:
+            tracemalloc.stop()
+    assert kept[-1] < 1.5 * size
 
 
 async def test_a_new_certificate_is_shown_to_new_connections(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pyinformer.client.cluster._cluster import (
 from pyinformer.client.cluster._connect import connect
 from pyinformer.client.cluster._discovery import Discovery
 from pyinformer.client.cluster._field_manager import writing_as
+from pyinformer.client.cluster._fingerprint import fingerprint_of as fingerprint_of
 from pyinformer.client.cluster._json_conversion import Body
 from pyinformer.client.cluster._json_conversion import body_of as body_of
 from pyinformer.client.cluster._json_conversion import whole_body_of as whole_body_of

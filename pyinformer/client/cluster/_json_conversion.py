@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
+from functools import lru_cache
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -67,6 +68,9 @@ TOO_DEEP: Final = (
 
 _PLAIN = (int, bool, type(None))
 _CONTAINERS = (dict, list)
+_OTHERWISE: Final = (str, float, Enum, Mapping)
+"""Classes whose values are not written by their fields, even if they are dataclasses as well."""
+_SHOWN = (str, int, bool)
 _WORDS: Final = {None: "null", False: "false", True: "true"}
 
 
@@ -96,9 +100,50 @@ def whole_body_of(model: Body, argument: str, *, level: int = 1) -> JSONObject:
     return _checked(model, argument, level, omit_defaults=False)
 
 
+def whole_fields_of(
+    fields: Mapping[str, object], argument: str, *, model: type[object]
+) -> JSONObject:
+    """Return fields of a model, as `whole_body_of` does.
+
+    Args:
+        fields: by their names in JSON.
+        argument: for errors.
+        model: whose they are, for errors.
+
+    Raises:
+        InvalidTypeError: as for `whole_body_of`.
+        InvalidArgumentError: as for `whole_body_of`.
+    """
+    return _converted(fields, argument, _How(omit_defaults=False, keep_nulls=False), 1, model)
+
+
+def plain_fields(model: object) -> dict[str, object]:
+    """Return the fields of a Struct or a dataclass, by their names in JSON.
+
+    Args:
+        model: of a class for which `is_plain_model` is true.
+    """
+    return dict(_fields_of(model, omit_defaults=False) or ())
+
+
 def is_model(body: object) -> bool:
     """Return whether this is a typed object, which may not know all of its fields."""
     return not isinstance(body, Mapping | KubeObject) and not _is_dynamic(body)
+
+
+def is_plain_model(kind: type[object]) -> bool:
+    """Return whether a class is a Struct or a dataclass whose fields are those of its JSON."""
+    return _is_plain_model(cast("Hashable", kind))
+
+
+@lru_cache(maxsize=256)  # models are classes of the program; bounded for those made on the fly
+def _is_plain_model(kind: Any) -> bool:  # noqa: ANN401 - a class
+    if any(hasattr(kind, name) for name in ("model_dump", "openapi_types")):
+        return False
+    if issubclass(kind, Struct):
+        return not issubclass(kind, KubeObject) and not kind.__struct_config__.array_like
+    is_other = issubclass(kind, _OTHERWISE) or hasattr(kind, "to_dict")
+    return dataclasses.is_dataclass(kind) and not is_other
 
 
 def encode_body(body: JSONValue, content_type: str = "") -> bytes:
@@ -119,12 +164,19 @@ def encode_body(body: JSONValue, content_type: str = "") -> bytes:
 def _checked(body: Body, argument: str, level: int, *, omit_defaults: bool) -> JSONObject:
     if isinstance(body, KubeObject):
         return body.to_dict()
+    how = _How(omit_defaults, keep_nulls=not is_model(body))
+    return _converted(body, argument, how, level, type(body))
+
+
+def _converted(
+    body: object, argument: str, how: _How, level: int, kind: type[object]
+) -> JSONObject:
     try:
-        found = _json(body, _How(omit_defaults, keep_nulls=not is_model(body)), level)
+        found = _json(body, how, level)
     except InvalidModelError:
         raise
     except TypeError as error:
-        reason = f"JSON cannot express a value in {type(body).__name__}: {error}"
+        reason = f"JSON cannot express a value in {kind.__name__}: {error}"
         raise InvalidTypeError(argument, reason) from error
     except RecursionError as error:
         raise InvalidArgumentError(argument, TOO_DEEP) from error
@@ -138,10 +190,10 @@ def _checked(body: Body, argument: str, level: int, *, omit_defaults: bool) -> J
         reason = "has two keys of the same name in one mapping, an Enum and its text perhaps"
         raise InvalidArgumentError(argument, reason) from error
     except ValueError as error:  # a model's own serializers; their words may quote the object
-        reason = f"a {type(body).__name__} cannot be written as JSON: {type(error).__name__}"
+        reason = f"a {kind.__name__} cannot be written as JSON: {type(error).__name__}"
         raise InvalidArgumentError(argument, reason) from None
     if not isinstance(found, dict):
-        reason = f"must be an object, its dict or a model, not {type(body).__name__}"
+        reason = f"must be an object, its dict or a model, not {kind.__name__}"
         raise InvalidTypeError(argument, reason)
     return found
 
@@ -172,6 +224,9 @@ def _json(value: Any, how: _How, level: int) -> JSONValue:  # noqa: ANN401
         value = value.value
     if isinstance(value, str):
         return _unicode(value)
+    if isinstance(value, Struct) and is_plain_model(type(value)):
+        fields = _of_struct(value, omit_defaults=how.omit_defaults) or {}
+        return _plain(fields, _How(how.omit_defaults, keep_nulls=False), level)
     named = _fields_of(value, omit_defaults=how.omit_defaults)
     if named is not None:
         within = _How(how.omit_defaults, keep_nulls=False) if is_model(value) else how
@@ -189,7 +244,7 @@ def _plain(value: Mapping[Any, Any] | Sequence[Any], how: _How, level: int) -> J
     if level > MAX_DEPTH:
         raise RecursionError
     below = level + 1
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         keep_nulls = how.keep_nulls
         found: JSONObject = {}
         for name, field in value.items():
@@ -275,6 +330,8 @@ def _revealed(dumped: Any, values: Any) -> Any:  # noqa: ANN401
     A secret becomes asterisks, which would be written over it; NaN and infinity become null in
     places, which deletes. What a serializer of the model makes stays as it is.
     """
+    if type(values) in _SHOWN:
+        return dumped
     if isinstance(dumped, dict) and isinstance(values, dict) and len(dumped) == len(values):
         pairs = zip(dumped.items(), values.values(), strict=True)
         return {name: _revealed(one, value) for (name, one), value in pairs}

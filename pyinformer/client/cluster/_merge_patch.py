@@ -131,6 +131,8 @@ def carry_over(whole: JSONValue, seen: JSONValue, edited: JSONValue, path: str =
 
 def same(first: JSONValue | Absent, second: JSONValue | Absent) -> bool:
     """Return whether two values are the same JSON: true is not 1, and 1 is 1.0."""
+    if first is second:
+        return True
     if isinstance(first, dict | list) and isinstance(second, dict | list):
         if first != second:  # in C: the values of a large object would take long one by one
             return False

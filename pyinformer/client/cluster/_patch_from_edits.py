@@ -10,22 +10,26 @@ from contextlib import contextmanager
 from typing import Final, cast
 
 from pyinformer.client.cluster._condition_merge import StatusChange
+from pyinformer.client.cluster._edited_parts import decode_fields, edited_fields, edited_parts
 from pyinformer.client.cluster._json_conversion import (
     TOO_DEEP,
     Body,
     body_of,
     encode_body,
     is_model,
+    is_plain_model,
     whole_body_of,
+    whole_fields_of,
 )
 from pyinformer.client.cluster._merge_patch import (
     carry_over,
     joined_patch,
     merge_patch,
     object_patch,
+    same,
 )
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
-from pyinformer.objects import JSONObject, KubeObject
+from pyinformer.objects import ABSENT, JSONObject, KubeObject
 
 _WHOLE: Final = {"apiVersion", "kind", "metadata"}
 _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
@@ -58,7 +62,7 @@ def patch_of(before: KubeObject[object], edited: Body) -> JSONObject:
 
 
 def edits_of(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
-    """Return an object as a dict, and the merge patch for its edits.
+    """Return the edited fields of an object as they were, and the merge patch for its edits.
 
     Args:
         before: the object as it was.
@@ -75,10 +79,18 @@ def edits_of(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSON
 
 
 def _before_and_after(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
-    """Return an object, and the same with the edits: its model may not know all of its fields."""
-    whole = before.to_dict()
+    """Return an object, and the same with the edits: its model may not know all of its fields.
+
+    Fields at the top are left out of both if they are the same, as are those of its spec.
+    """
     with _within_the_limit("edited"):
-        after = _edited(before, whole, edited)
+        if is_model(edited):
+            whole, after = _edits_of_model(before, edited)
+        elif type(edited) is dict:
+            whole, changed = edited_parts(before, edited)
+            after = body_of(changed, "edited")
+        else:
+            whole, after = before.to_dict(), body_of(edited, "edited")
     for path in _IDENTITY:
         if not _at(after, path) and _at(whole, path):
             reason = f"has no {'.'.join(path)}: pass the whole object with the edits in it"
@@ -130,6 +142,29 @@ def status_change_of(
         return StatusChange.of(whole_patch, {"status": seen}, {"status": whole})
 
 
+def _edits_of_model(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:
+    seen, after = _shown_before_and_after(before, edited)
+    for name in [name for name, value in after.items() if same(seen.get(name, ABSENT), value)]:
+        del seen[name], after[name]
+    whole = decode_fields(before, seen.keys() | after.keys())
+    return whole, cast("JSONObject", carry_over(whole, seen, after))  # of objects it makes one
+
+
+def _shown_before_and_after(
+    before: KubeObject[object], edited: Body
+) -> tuple[JSONObject, JSONObject]:
+    """Return what a model shows of an object: at least the fields that were edited."""
+    model = type(edited)
+    if not is_plain_model(model):
+        after = whole_body_of(edited, "edited")  # refuses what is not a model
+        _check_not_generic(model, "edited")
+        return whole_body_of(before.as_type(model), "edited"), after
+    _check_not_generic(model, "edited")
+    fields = edited_fields(before.as_type(model), edited)
+    seen, after = (whole_fields_of(one, "edited", model=model) for one in fields)
+    return seen, after
+
+
 def _edited(
     before: KubeObject[object],
     whole: JSONObject,
@@ -140,16 +175,19 @@ def _edited(
     if not is_model(edited):
         return body_of(edited, argument, level=level)
     after = whole_body_of(edited, argument, level=level)  # refuses what is not a model
-    if getattr(type(edited), "__parameters__", ()):
-        name = type(edited).__name__
-        reason = (
-            f"is of the generic class {name}, and does not know what {name} was parametrized with,"
-            " so what it lacks would be removed: use a subclass as the model,"
-            f" `class Sub({name}[...])`"
-        )
-        raise InvalidTypeError(argument, reason)
+    _check_not_generic(type(edited), argument)
     seen = whole_body_of(before.as_type(type(edited)), argument, level=level)
     return cast("JSONObject", carry_over(whole, seen, after))  # of objects it makes an object
+
+
+def _check_not_generic(model: type[object], argument: str) -> None:
+    if getattr(model, "__parameters__", ()):
+        reason = (
+            f"is of the generic class {model.__name__}, and does not know what {model.__name__} was"
+            " parametrized with, so what it lacks would be removed: use a subclass as the model,"
+            f" `class Sub({model.__name__}[...])`"
+        )
+        raise InvalidTypeError(argument, reason)
 
 
 def _at(body: JSONObject, path: tuple[str, ...]) -> object:
