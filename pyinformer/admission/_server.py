@@ -223,8 +223,9 @@ class WebhookServer(Startable):
         if runner is not None and runner.server is not None:
             with suppress(OSError, TimeoutError):
                 loop = asyncio.get_running_loop()
-                transport, protocol = await loop.connect_accepted_socket(
-                    runner.server,
+                protocol = runner.server()
+                transport, _ = await loop.connect_accepted_socket(  # whose second is uvloop's own
+                    lambda: protocol,
                     connection,
                     ssl=self._context,
                     ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._context else None,

@@ -37,6 +37,7 @@ from pyinformer.errors import (
 from pyinformer.leaderelection import LeaderElection, LeaderElector
 from pyinformer.objects import GroupVersionResource
 from pyinformer.operator._builder import ControllerBuilder
+from pyinformer.operator._custom_resource import declared_resource
 from pyinformer.operator._elected import ElectedControllers
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
@@ -447,6 +448,7 @@ class OperatorRun(Closable):
         self._additions.claim_loop()
         resources = {one.scope.resource: None for one in self._registrations.caches()}
         await self._discover([*resources, *(() if self._hooks is None else self._hooks.resources)])
+        await self._check_definitions()
         with self._explained():
             await learn_scopes(
                 self.cluster,
@@ -480,6 +482,14 @@ class OperatorRun(Closable):
                 _log.warning("discovery of %s failed: %s", resource, error)
             else:
                 raise error
+
+    async def _check_definitions(self) -> None:
+        hooked = () if self._hooks is None else self._hooks.models
+        reconciled = [one.model for one in self._registrations.reconcilers.values() if one.model]
+        if any(map(declared_resource, reconciled)) or hooked:
+            from pyinformer.operator._served_schemas import warn_of_dropped_fields
+
+            await warn_of_dropped_fields(self.cluster, hooked=hooked, reconciled=reconciled)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -78,6 +78,10 @@ class ServedHooks(Startable):
         self._lingers = lingers
         self.resources: tuple[GroupVersionResource, ...] = tuple(one.resource for one in hooks)
         """What the hooks are about."""
+        self.models: tuple[tuple[GroupVersionResource, type], ...] = tuple(
+            (one.resource, one.model) for one in hooks if one.model and not one.subresource
+        )
+        """The models of whole objects, with what they are about."""
         self._can_answer = anyio.Event()
         self._waiting = 0
         self._certificate = _certificate(cluster, operator, webhooks, is_leader)

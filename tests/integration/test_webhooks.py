@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -16,6 +16,7 @@ import pyinformer
 from pyinformer.admission import Denied, Review, Webhooks
 from pyinformer.errors import APIStatusError
 from pyinformer.operator import custom_resource
+from tests.integration.service import Service
 from tests.waiting import pause
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _app(certificates: Path | str, port: int, **how: Any) -> pyinformer.Operator
         if review.operation == "delete" and database.spec.engine == "kept":
             raise Denied("it is kept", status=409)
         if database.spec.engine == "slow":
-            review.warn("slow engines are slow")
+            review.warn("slow, also in a dry run" if review.dry_run else "slow engines are slow")
         if review.old and review.old.spec.engine != database.spec.engine:
             raise Denied("spec.engine cannot be changed")
         if database.spec.engine == "broken":
@@ -218,9 +219,10 @@ async def test_the_server_asks_hooks_about_every_write(
         assert "secret text" not in message
         # Warnings arrive, also of a dry run, which stores nothing.
         await cluster.create(_database("b", engine="slow"), dry_run=True)
-        assert warned == ["slow engines are slow"]
         with pytest.raises(pyinformer.NotFoundError):
             await cluster.get(*_PLACE, f"{_NAMESPACE}/b")
+        await cluster.create(_database("b", engine="slow"))
+        assert warned == ["slow, also in a dry run", "slow engines are slow"]
         # A deletion is refused by what is deleted.
         kept = await cluster.create(_database("kept", engine="kept"))
         status, message = await _refusal(cluster.delete(kept))
@@ -273,14 +275,20 @@ async def test_an_apply_does_not_own_what_a_default_has_set(
     kube_apiserver_session: KubeAPIServer, tmp_path: Path
 ) -> None:
     async with _hooked(kube_apiserver_session, tmp_path) as (cluster, _, _authority):
+        by_manager = {"one": _database("applied"), "two": _database("applied", replicas=2)}
+        del by_manager["two"]["spec"]["engine"]
         versions = []
-        for _ in range(3):
-            found = await cluster.apply(_database("applied"), field_manager="one", force=False)
+        for manager in ("one", "two") * 3:
+            found = await cluster.apply(by_manager[manager], field_manager=manager, force=False)
+            assert found.at("spec.image") == "postgres:17"
             versions.append(found.metadata.resource_version)
-        assert len(set(versions)) == 1  # no manager fights
-        other = await cluster.apply(
-            _database("applied", image="own:1"), field_manager="one", force=False
-        )
+        assert len(set(versions[1:])) == 1  # no manager fights
+        stored = kube_apiserver_session.get(*_PLACE, "applied", _NAMESPACE)["metadata"]
+        kube_apiserver_session.close_connections()
+        owners = {one["manager"]: one["fieldsV1"]["f:spec"] for one in stored["managedFields"]}
+        assert owners == {"one": {"f:engine": {}}, "two": {"f:replicas": {}}}
+        by_manager["two"]["spec"]["image"] = "own:1"
+        other = await cluster.apply(by_manager["two"], field_manager="two", force=False)
         assert other.at("spec.image") == "own:1"
 
 
@@ -378,47 +386,6 @@ def _certificate_at(app: pyinformer.Operator) -> bytes | None:
         return secured.getpeercert(binary_form=True)
 
 
-class _Service:
-    """Forwards connections to the replicas that are ready, as a Service does."""
-
-    def __init__(self) -> None:
-        self.ports: list[int] = []
-        self._server: asyncio.Server | None = None
-        self._open = set[asyncio.StreamWriter]()
-
-    @property
-    def port(self) -> int:
-        """The port of the Service."""
-        assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._forward, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for one in tuple(self._open):
-            one.close()
-
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        port = self.ports[0]
-        self.ports.append(self.ports.pop(0))
-        there, here = await asyncio.open_connection("127.0.0.1", port)
-        self._open |= {writer, here}
-        await asyncio.gather(_pump(reader, here), _pump(there, writer))
-        self._open -= {writer, here}
-
-
-async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while piece := await source.read(1 << 16):
-            target.write(piece)
-            await target.drain()
-    target.close()
-
-
 class _Load:
     """Writes without pause, of which half should pass; stores what became of each."""
 
@@ -461,7 +428,7 @@ async def test_two_replicas_answer_with_a_certificate_of_their_own_while_the_lea
     kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
     election = pyinformer.LeaderElection(namespace=_NAMESPACE)
     async with (
-        _Service() as service,
+        Service() as service,
         pyinformer.connect(kubeconfig) as cluster,
         pyinformer.connect(kubeconfig) as other,
         _applied(cluster, _app("self", service.port)),

@@ -8,7 +8,7 @@ import json
 import socket
 import ssl
 import tracemalloc
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiohttp
@@ -243,6 +243,25 @@ async def test_strangers_at_the_port_do_not_stop_reviews(tmp_path: Path) -> None
         finally:
             for one in silent:
                 one.close()
+
+
+@pytest.mark.every_loop
+@pytest.mark.slow
+async def test_connections_without_a_request_are_ended_after_ten_seconds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = _certificates(tmp_path)
+    context = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+    async with _served(_app(tmp_path), authority) as (client, _):
+        port = int(client.url.rpartition(":")[2])
+        silent = [await asyncio.open_connection("127.0.0.1", port, ssl=context) for _ in range(3)]
+        assert (await client.post())[0] == 200
+        for reader, writer in silent:
+            with suppress(OSError):
+                assert await reader.read() == b""
+            writer.transport.abort()
+        assert (await client.post())[0] == 200
+    assert [one for one in caplog.records if one.name == "pyinformer.admission"] == []
 
 
 async def test_silent_bodies_hold_nothing(tmp_path: Path) -> None:

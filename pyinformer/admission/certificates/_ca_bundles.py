@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster
     from pyinformer.objects import JSONObject, KubeObject
 
-_CHECK_SECONDS: Final = 10.0  # of who leads
+_CHECK_SECONDS: Final = 10.0
+_SOON_SECONDS: Final = 1.0  # whether it leads now, while every review fails for want of authorities
 _TRUSTED_SECONDS: Final = 10.0  # servers follow their configurations within a second
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 
@@ -151,7 +152,11 @@ class CABundles(Startable):
                 warnings.append(_missing(target))
             elif seen.is_injected and self._certificate.makes_its_authority:
                 warnings.append(_foreign(target))
-            elif is_leader and not seen.is_injected and not _is_in_all(seen.bundles, bundle):
+            elif seen.is_injected or _is_in_all(seen.bundles, bundle):
+                continue
+            elif not is_leader:
+                pause_seconds = min(pause_seconds, _SOON_SECONDS)
+            else:
                 try:
                     await self._write(found, bundle)
                 except ConflictError:

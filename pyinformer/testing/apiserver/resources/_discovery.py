@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyinformer.objects import JSONObject
+from pyinformer.testing.apiserver.resources._openapi_stub import openapi_v3
 from pyinformer.testing.apiserver.resources._resource_types import ResourceType
 
 _HEALTH: Final = ("readyz", "livez", "healthz")
@@ -62,8 +63,8 @@ def discover(parts: Sequence[str], resources: Sequence[ResourceType]) -> JSONObj
             return VERSION
         case ("",):
             return {"paths": _paths(resources)}
-        case ("openapi", "v3"):
-            return {"paths": {}}  # without schemas clients validate nothing themselves
+        case ("openapi", "v3", *rest):
+            return openapi_v3(rest, resources)
         case ("api",):
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ("apis",):

@@ -1,10 +1,12 @@
-"""The OpenAPI document: a PATCH with `dryRun` for each resource, and no schemas.
+"""The OpenAPI documents: version 2 has a PATCH with `dryRun` for each resource, and no schemas.
 
 Without schemas clients validate nothing themselves. kubectl accepts only the protobuf form, and
-refuses a dry run of a resource that is not listed.
+refuses a dry run of a resource that is not listed. Version 3 has the schemas of custom resources
+and nothing else. Its index does not list them, so only who knows their path finds them.
 
 Source:
-    kubectl pkg/cmd/util/openapi/dryrun.go; the message numbers of gnostic-models OpenAPIv2.proto.
+    kubectl pkg/cmd/util/openapi/dryrun.go; the message numbers of gnostic-models OpenAPIv2.proto;
+    apiextensions-apiserver pkg/controller/openapi/builder/builder.go.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ from pyinformer.testing.apiserver.resources._resource_types import ResourceType
 _PROTOBUF_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _KIND: Final = "x-kubernetes-group-version-kind"
 _INFO: Final = {"title": "Kubernetes", "version": "1.37"}
+_TYPED: Final[JSONObject] = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": {"type": "object"},
+}
 _SMALL: Final = 0x80  # a varint byte holds 7 bits
 _BYTES: Final = 2  # the wire type of length-delimited fields
 
@@ -31,6 +38,30 @@ def openapi_v2(accept: str, resources: Sequence[ResourceType]) -> tuple[bytes, s
     paths: JSONObject = {_path(one): {"patch": _operation(one)} for one in resources}
     document = {"swagger": "2.0", "info": _INFO, "paths": paths}
     return msgspec.json.encode(document) + b"\n", "application/json"
+
+
+def openapi_v3(parts: Sequence[str], resources: Sequence[ResourceType]) -> JSONObject | None:
+    """Return the index, the document of one version of a group, or None if there is none.
+
+    Args:
+        parts: those of the path below `/openapi/v3`.
+        resources: the served resources.
+    """
+    if not parts:
+        return {"paths": {}}
+    served = [one for one in resources if ["apis", one.group, one.version] == [*parts]]
+    found = {
+        ".".join((*reversed(one.group.split(".")), one.version, one.kind)): {
+            **one.schema,
+            "properties": {**one.schema.get("properties", {}), **_TYPED},
+            _KIND: [{"group": one.group, "kind": one.kind, "version": one.version}],
+        }
+        for one in served
+        if one.schema
+    }
+    if not found:
+        return None
+    return {"openapi": "3.0.0", "info": _INFO, "paths": {}, "components": {"schemas": found}}
 
 
 def _path(resource: ResourceType) -> str:
