@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_READ_SECONDS: Final = 5.0  # several times what a busy server takes; a start waits for it
+_READ_SECONDS: Final = 2.0  # some hundred times what a server takes; a start waits for it
 _MAX_FIELDS: Final = 20
 
 
