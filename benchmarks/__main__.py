@@ -19,7 +19,6 @@ from benchmarks.harness.measure import PEERS
 from benchmarks.harness.processes import pick_cpus
 from benchmarks.report.progress import Estimate, progress
 from benchmarks.report.record import (
-    DifferentMachinesError,
     Record,
     make_record,
     merged,
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _list_runs()
         return 0
     if options.records:
-        return _publish_saved(options, parser)
+        return _publish_saved(options)
     size = Size.SMOKE if options.smoke else Size(options.size)
     plans = _plans(options, size)
     if not plans:
@@ -156,11 +155,8 @@ def _misses_figures(record: Record) -> bool:
     return bool(missing)
 
 
-def _publish_saved(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    try:
-        record = merged(read_json(path) for path in options.records)
-    except DifferentMachinesError as error:
-        parser.error(f"--from: the records are of different machines: {error}")
+def _publish_saved(options: argparse.Namespace) -> int:
+    record = merged(read_json(path) for path in options.records)
     if options.json is not None:
         write_json(record, options.json)
     if options.publish is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from benchmarks.report.goals import Verdict, judged
-from benchmarks.report.record import Record, Section
+from benchmarks.report.record import Machine, Record, Section
 from benchmarks.report.rows import Row
 from benchmarks.report.subjects import Subject, anchor_of, by_subject
 from benchmarks.report.terminal import number
@@ -35,15 +35,15 @@ def index_page(record: Record) -> str:
     verdicts = judged(record)
     met = sum(verdict.is_met is True for verdict in verdicts)
     measured = sum(verdict.is_met is not None for verdict in verdicts)
-    machine = ", ".join(f"{_machine_word(name, value)}" for name, value in record.machine.items())
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     lines = [
         _HEADER,
         "# Benchmarks",
         "",
         *([_SMOKE, ""] if "smoke" in record.size else []),
-        f"Measured on {record.date[:10]} ({_sizes(record)}): {machine}.",
+        f"Measured on {record.date[:10]} ({_sizes(record)}): {_shown(record.machine)}.",
         "",
+        *_elsewhere(record),
         f"Versions: {versions}.",
         "",
         _POINTERS,
@@ -79,7 +79,8 @@ def _run(section: Section) -> str:
     lines = [f'<a id="{anchor_of(section.name)}"></a>', "", f"## {section.title}", ""]
     lines += [section.says, ""]
     lines += [f"![{section.title}](../plots/{section.name}.svg)", ""]
-    lines += [f"`{section.name}` at size {section.size}, {section.date[:10]}; {known}.", ""]
+    where = f", on another machine: {_shown(section.machine)}" if section.machine else ""
+    lines += [f"`{section.name}` at size {section.size}, {section.date[:10]}{where}; {known}.", ""]
     lines += [*_pivot(figures), ""]
     if ratios:
         header = ("ratio", "of", "median (min to max)", "to reach")
@@ -172,6 +173,20 @@ def _measure(row: Row) -> str:
 
 def _unit(row: Row) -> str:
     return f" {row.unit}" if row.unit not in {"", "x"} else ""
+
+
+def _shown(machine: Machine) -> str:
+    return ", ".join(_machine_word(name, value) for name, value in machine.items())
+
+
+def _elsewhere(record: Record) -> list[str]:
+    """Name the runs of other machines: their figures are compared with none of the others."""
+    runs: dict[str, list[str]] = {}
+    for section in record.sections:
+        if section.machine:
+            runs.setdefault(_shown(section.machine), []).append(section.name)
+    found = [f"`{'`, `'.join(names)}`: {machine}." for machine, names in runs.items()]
+    return [f"On another machine, {'; '.join(found)}", ""] if found else []
 
 
 def _machine_word(name: str, value: object) -> str:

@@ -1,7 +1,7 @@
 """The record of what was measured: sections with every round's raw figures, machine, versions.
 
-A file is either the old record or the new one, whole; figures of two machines never stand in one
-record.
+A file is either the old record or the new one, whole. Figures of two machines never stand in one
+section: its ratios are of one machine, and it names that if most of the record is of another.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -30,6 +31,9 @@ _PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==(\S+)", re.MULTILINE)
 _GO_MODULE = re.compile(r"^(?:require )?\s*\S+/(client-go|controller-runtime) v(\S+)", re.MULTILINE)
 
 
+Machine: TypeAlias = dict[str, str | int | None]
+
+
 class Section(msgspec.Struct):
     """One run: its workload, its rows, its raw figures."""
 
@@ -45,13 +49,15 @@ class Section(msgspec.Struct):
     """What a turn of each peer took, mean; estimates of later runs begin with it."""
     date: str = ""
     size: str = ""
+    machine: Machine = {}
+    """Where it ran, if not where the record did."""
 
 
 class Record(msgspec.Struct):
     """What `--json` writes."""
 
     date: str
-    machine: dict[str, str | int | None]
+    machine: Machine
     versions: dict[str, str]
     sections: list[Section]
     size: str = ""
@@ -64,10 +70,6 @@ class Record(msgspec.Struct):
                 self.sections[index] = section
                 return
         self.sections.append(section)
-
-
-class DifferentMachinesError(Exception):
-    """Records of two machines were to become one."""
 
 
 def make_record(sections: Sequence[Section] = (), *, size: str = "") -> Record:
@@ -89,22 +91,18 @@ def read_json(path: Path) -> Record:
 
 
 def merged(records: Iterable[Record]) -> Record:
-    """Make one record of several; of the same run, the later record's section is kept.
-
-    Raises:
-        DifferentMachinesError: they are of different processors.
-    """
+    """Make one record of several; of the same run, the later record's section is kept."""
     first, *others = records
     whole = Record(first.date, first.machine, dict(first.versions), [], first.size)
     for record in (first, *others):
-        if record.machine.get("cpu") != whole.machine.get("cpu"):
-            told = f"{whole.machine.get('cpu')} and {record.machine.get('cpu')}"
-            raise DifferentMachinesError(told)
+        is_elsewhere = record.machine.get("cpu") != whole.machine.get("cpu")
         whole.date = max(whole.date, record.date)
         whole.versions |= record.versions
         for section in record.sections:
             section.size = section.size or record.size
             section.date = section.date or record.date
+            if is_elsewhere:
+                section.machine = section.machine or record.machine
             whole.put(section)
     whole.size = ", ".join(dict.fromkeys(section.size for section in whole.sections))
     return whole
@@ -115,7 +113,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def machine_now() -> dict[str, str | int | None]:
+def machine_now() -> Machine:
     """Name the machine that this runs on."""
     return {
         "cpu": _cpu_model(),

@@ -24,7 +24,6 @@ from benchmarks.report.progress import Estimate, Lines
 from benchmarks.report.publish import WRITTEN_BY_HAND, publish
 from benchmarks.report.record import (
     OPENING,
-    DifferentMachinesError,
     Record,
     Section,
     make_record,
@@ -180,11 +179,17 @@ def test_of_two_records_the_later_section_is_kept(record: Record) -> None:
     assert [section.title for section in found.sections] == [record.sections[0].title, "other"]
 
 
-def test_records_of_two_machines_are_refused(record: Record) -> None:
-    other = make_record()
-    other.machine["cpu"] = "another"
-    with pytest.raises(DifferentMachinesError, match="another"):
-        merged([record, other])
+def test_a_run_of_another_machine_names_it(record: Record) -> None:
+    other = make_record(size="full")
+    other.machine = {"cpu": "another", "cpus": 64}
+    other.sections = [Section("elsewhere", {}, [], [], name="other", says="It runs elsewhere.")]
+    found = merged([record, other])
+    assert found.machine == record.machine
+    page = index_page(found)
+    assert "On another machine, `other`: another, 64 CPUs." in page
+    assert page.count("another, 64 CPUs") == 1
+    again = merged([found, record])
+    assert [one.machine for one in again.sections if one.name == "other"] == [other.machine]
 
 
 def test_saved_records_are_published_without_measuring(record: Record, tmp_path: Path) -> None:
