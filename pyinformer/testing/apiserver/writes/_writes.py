@@ -36,12 +36,12 @@ from pyinformer.testing.apiserver.writes import (
     _metadata_validation,
     _pods,
     _registry_strategy,
+    _reviewing,
     _schema_validation,
     _server_set_fields,
 )
 from pyinformer.testing.apiserver.writes._definitions import DEFINITIONS
 from pyinformer.testing.apiserver.writes._prune_and_default import pruned, without_nulls
-from pyinformer.testing.apiserver.writes._scaling import scale_of
 
 _SERVER = "kube-apiserver"  # the field manager of what the server itself changes
 _SYSTEM_PRIORITIES = {
@@ -132,7 +132,7 @@ class Writes:
         _registry_strategy.check_unversioned(metadata)
         with self._storage.lock:
             wanted = {**body, "metadata": metadata}
-            body = _mutated(resource, None, wanted, options)
+            body = _reviewing.mutated(resource, None, wanted, options)
             metadata = _registry_strategy.identity(resource, namespace, body)
             created = self._new(resource, namespace, body, metadata, options)
             seen = created if body is wanted else _as_wanted(resource, wanted)
@@ -140,7 +140,7 @@ class Writes:
             managed = self._creator(resource, seen, options)
             self._allocate(resource, created, options)
             created = _registry_strategy.owned_by(created, managed)
-            _check(resource, None, created, options)
+            _reviewing.check(resource, None, created, options)
             return self._put(resource, created, options)
 
     def put(
@@ -223,7 +223,7 @@ class Writes:
             given = None if options.whole or subresource else metadata.get("managedFields")
             stored = {**before, "metadata": field_managers.with_owners(before["metadata"], given)}
             managed = self._owners(resource, stored, after, options, subresource)
-            changed = _mutated(resource, before, wanted, options, subresource)
+            changed = _reviewing.mutated(resource, before, wanted, options, subresource)
             if changed is not wanted:
                 after = _next(resource, before, changed, options, subresource)
             owned = _registry_strategy.owned_by(after, managed)
@@ -305,11 +305,11 @@ class Writes:
                 body = _registry_strategy.typed(
                     resource, claims, {**claims["metadata"], **metadata}
                 )
-                body = _mutated(resource, None, body, options)
+                body = _reviewing.mutated(resource, None, body, options)
                 created = self._new(resource, namespace, body, body["metadata"], options)
                 self._allocate(resource, created, options)
                 created = _registry_strategy.owned_by(created, outcome.managed)
-                _check(resource, None, created, options)
+                _reviewing.check(resource, None, created, options)
                 return self._put(resource, created, options), True
             conflicts = outcome.conflicts
             if options.manager == _apply_rules.KUBECTL:
@@ -321,7 +321,7 @@ class Writes:
             _metadata_validation.check_deletion_unchanged(resource, before["metadata"], deletion)
             _registry_strategy.check_update(resource, old, metadata)
             content = _apply_rules.stored(resource, outcome.content)
-            content = _mutated_content(resource, before, content, options, subresource)
+            content = _reviewing.mutated_content(resource, before, content, options, subresource)
             after = _registry_strategy.replaced(
                 resource, before, content, subresource, options.whole
             )
@@ -364,7 +364,7 @@ class Writes:
             _registry_strategy.check_dependents(options)
             _registry_strategy.check_delete(resource, old, options.get("preconditions") or {})
             terms = WriteParameters(dry_run=dry_run, reviewer=reviewer)
-            _check(resource, old.to_dict(), None, terms)
+            _reviewing.check(resource, old.to_dict(), None, terms)
             before = _registry_strategy.held_for_dependents(old.to_dict(), options)
             if resource.qualified_name == DEFINITIONS and not dry_run:
                 return self._delete_definition(old, before), False
@@ -399,7 +399,9 @@ class Writes:
         with self._storage.lock:
             pod = self._existing(pods, namespace, name)
             _pods.check_of_pod("Binding", binding, name)
-            _check(pods, None, _named(binding, namespace, name), options, "binding")
+            _reviewing.check(
+                pods, None, _reviewing.named(binding, namespace, name), options, "binding"
+            )
             after = _pods.bound(pod.to_dict(), binding, self._timestamp(0.0))
             self._put(pods, after, options)
 
@@ -428,7 +430,9 @@ class Writes:
         with self._storage.lock:
             pod = self._existing(pods, namespace, name).to_dict()
             _pods.check_of_pod("Eviction", eviction, name)
-            _check(pods, None, _named(eviction, namespace, name), options, "eviction")
+            _reviewing.check(
+                pods, None, _reviewing.named(eviction, namespace, name), options, "eviction"
+            )
             if _pods.counts_for_budgets(pod):
                 self._spend_budget(pod, namespace, options)
             deletion = eviction.get("deleteOptions") or {}
@@ -579,7 +583,7 @@ class Writes:
     ) -> Record:
         resource = old.resource
         if not old.written and is_same_json(after, before):  # else it is written again
-            _check(resource, before, after, options, subresource)
+            _reviewing.check(resource, before, after, options, subresource)
             return old
         _registry_strategy.check_finalizers(resource, before, after)
         _approvals.check_conditions(resource, before, after)
@@ -591,7 +595,7 @@ class Writes:
             _content_validation.check_content(resource, before, after)
             _schema_validation.check_object(resource, before, after)
             _definitions.check_definition(resource, after)
-        _check(resource, before, after, options, subresource)
+        _reviewing.check(resource, before, after, options, subresource)
         if _registry_strategy.is_free_to_go(before, after):
             if not options.dry_run:
                 self._remove(resource, old.key)
@@ -749,38 +753,6 @@ def _name(rng: random.Random, resource: ResourceType, metadata: JSONObject) -> s
     return prefix[:_LONGEST_PREFIX] + "".join(rng.choices(_SUFFIX_ALPHABET, k=5))
 
 
-def _mutated(
-    resource: ResourceType,
-    before: JSONObject | None,
-    body: JSONObject,
-    options: WriteParameters,
-    subresource: str = "",
-) -> JSONObject:
-    """Return what webhooks make of a new state; the same object if nothing is changed."""
-    if options.reviewer is None or subresource not in ("", "status"):
-        return body
-    identified = {**body, "apiVersion": resource.api_version, "kind": resource.kind}
-    found = options.reviewer.mutated(
-        resource, before, identified, subresource=subresource, dry_run=options.dry_run
-    )
-    return body if found == identified else _decoding.decode(resource, found).body
-
-
-def _mutated_content(
-    resource: ResourceType,
-    before: JSONObject,
-    content: JSONObject,
-    options: WriteParameters,
-    subresource: str,
-) -> JSONObject:
-    """Return what webhooks make of the content that an apply leaves."""
-    if options.reviewer is None:
-        return content
-    metadata = {**before["metadata"], **content["metadata"]}
-    merged = _registry_strategy.typed(resource, content, metadata)
-    return field_managers.content(_mutated(resource, before, merged, options, subresource))
-
-
 def _next(
     resource: ResourceType,
     before: JSONObject,
@@ -800,29 +772,6 @@ def _as_wanted(resource: ResourceType, wanted: JSONObject) -> JSONObject:
     found = _registry_strategy.typed(resource, wanted, dict(wanted["metadata"]))
     _server_set_fields.apply(resource, found)
     return found
-
-
-def _check(
-    resource: ResourceType,
-    before: JSONObject | None,
-    after: JSONObject | None,
-    options: WriteParameters,
-    subresource: str = "",
-) -> None:
-    """Refuse what policies or webhooks refuse."""
-    if options.reviewer is None:
-        return
-    if subresource == "scale":
-        before, after = (scale_of(resource, one or {}) for one in (before, after))
-    options.reviewer.check(
-        resource, before, after, subresource=subresource, dry_run=options.dry_run
-    )
-
-
-def _named(body: JSONObject, namespace: str, name: str) -> JSONObject:
-    """Return what is created of a pod, with the place that its URL says."""
-    metadata = {**(body.get("metadata") or {}), "namespace": namespace, "name": name}
-    return {**body, "metadata": metadata}
 
 
 def _owners_of(
