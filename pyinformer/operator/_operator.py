@@ -867,10 +867,8 @@ class Operator:
         spans.tracing = spans.tracing or self._tracing
 
     def _check_registered(self) -> None:
-        if not self._registrations.names:
+        if not self._registrations.names and self._loaded is None:
             reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
-            if self._loaded is not None:
-                reason += ", which hooks need beside them; it may do nothing"
             raise InvalidArgumentError("operator", reason)
 
     def _warn_of_secrets(self, caches: Sequence[DeclaredCache]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, final
 
 from pyinformer.cache.store import Indexer
+from pyinformer.controller import ControllerOptions
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._declared_caches import declared_caches
@@ -116,6 +117,7 @@ class Registrations:
         """How long the function that waits longest for its caches waits for them."""
         options = [one.options for one in self.reconcilers.values()]
         options += [one.options for one in self.timers.values()]
+        options = options or [ControllerOptions()]  # of an operator with nothing but hooks
         return max(one.sync_timeout_seconds for one in options)
 
     def _check_name(self, name: str) -> None:

@@ -13,6 +13,7 @@ import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import Host, Startable, run_shielded
+from pyinformer.controller import ControllerOptions
 from pyinformer.errors import InformerError, InternalError
 from pyinformer.operator._recent_deletions import RecentDeletions
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.cache.informer import SharedInformerFactory
-    from pyinformer.controller import Controller, ControllerGroupStatus, ControllerOptions
+    from pyinformer.controller import Controller, ControllerGroupStatus
     from pyinformer.leaderelection import LeaderElector
     from pyinformer.operator._builder import ControllerBuilder
     from pyinformer.operator._reconciler import Reconciler
@@ -181,6 +182,6 @@ class Replica(Startable):
 
 
 def options_of(builder: ControllerBuilder) -> list[ControllerOptions]:
-    """Return the options of all functions."""
+    """Return the options of all functions; the usual ones if there are hooks alone."""
     functions: tuple[Any, ...] = (*builder.reconcilers, *builder.timers)
-    return [one.options for one in functions]
+    return [one.options for one in functions] or [ControllerOptions()]

@@ -19,6 +19,7 @@ import trustme
 import pyinformer
 from pyinformer.admission import Review, Webhooks
 from pyinformer.errors import ConfigurationError, InvalidArgumentError, LifecycleError
+from pyinformer.leaderelection import LeaderElection
 from pyinformer.telemetry import MetricsRegistry
 from pyinformer.testing import APIServer, Fault
 from tests.waiting import until
@@ -394,6 +395,20 @@ async def test_no_certificate_is_an_error_at_the_start(tmp_path: Path) -> None:
             with pytest.raises(ConfigurationError, match=r"tls\.crt"):
                 async with _app(tmp_path).running(cluster):
                     pytest.fail("it has no certificate")
+
+
+@pytest.mark.parametrize("is_elected", [False, True], ids=["alone", "elected"])
+async def test_an_operator_may_have_nothing_but_hooks(tmp_path: Path, *, is_elected: bool) -> None:
+    authority = _certificates(tmp_path)
+    how = {"leader_election": LeaderElection(namespace="default")} if is_elected else {}
+    webhooks = Webhooks(url="https://127.0.0.1", certificates=tmp_path, host="127.0.0.1", port=0)
+    app = pyinformer.Operator("hooks", webhooks=webhooks, **how)  # type: ignore[arg-type]
+    app.validate(*_MAPS)(lambda _obj, review: review.warn("seen"))
+    assert "configmaps" not in app.required_rbac(service_account="default/hooks")
+    async with _served(app, authority) as (client, run):
+        _, text = await client.post()
+        assert json.loads(text)["response"]["warnings"] == ["seen"]
+        await until(lambda: run.health.ready().is_ok)
 
 
 async def test_a_port_in_use_is_an_error_at_the_start(tmp_path: Path) -> None:
