@@ -193,6 +193,7 @@ async def _until_asked(cluster: Cluster) -> None:
 async def _refusal(write: Awaitable[object]) -> tuple[int, str]:
     with pytest.raises(APIStatusError) as raised:
         await write
+    assert raised.value.reason == ""
     return raised.value.status, raised.value.message.partition("denied the request: ")[2]
 
 

@@ -149,7 +149,7 @@ class Webhook:
         return Failure(
             code if isinstance(code, int) and code >= _FIRST_REFUSAL else 400,
             f"{by}: {given}" if given else f"{by} without explanation",
-            reason=str(status["reason"]) if status.get("reason") else None,
+            reason=str(status.get("reason") or ""),  # the server adds none of its own
         )
 
 
