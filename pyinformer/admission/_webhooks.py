@@ -51,7 +51,8 @@ class Webhooks:
     def __post_init__(self) -> None:
         if (self.service is None) == (self.url is None):
             reason = 'must be given, as "namespace/name"; or url= for a server outside the cluster'
-            raise InvalidArgumentError("service", reason)
+            both = f"cannot be combined with url={self.url!r}: pass one of them"
+            raise InvalidArgumentError("service", reason if self.service is None else both)
         if self.service is not None:
             check_text("service", self.service)
             namespace, _, name = self.service.partition("/")

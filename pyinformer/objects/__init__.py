@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from pyinformer.objects._kubernetes_yaml import json_for_yaml as json_for_yaml
     from pyinformer.objects._kubernetes_yaml import load_yaml as load_yaml
     from pyinformer.objects._kubernetes_yaml import yaml_scalar as yaml_scalar
+    from pyinformer.objects._re2_syntax_check import re2_compiled as re2_compiled
     from pyinformer.objects._re2_syntax_check import re2_problem as re2_problem
     from pyinformer.objects._schema_validation import SchemaCause as SchemaCause
     from pyinformer.objects._schema_validation import schema_causes as schema_causes
@@ -124,6 +125,7 @@ _HOMES = {
     "json_as_yaml": "_kubernetes_yaml",
     "json_for_yaml": "_kubernetes_yaml",
     "load_yaml": "_kubernetes_yaml",
+    "re2_compiled": "_re2_syntax_check",
     "re2_problem": "_re2_syntax_check",
     "schema_causes": "_schema_validation",
     "yaml_scalar": "_kubernetes_yaml",

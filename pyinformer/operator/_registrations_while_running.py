@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _HELP: Final = (
-    "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"
+    "install its CustomResourceDefinition, `pyinformer crd module:app | kubectl apply -f -`, or"
     " correct the name"
 )
 _ENDED: Final = "the operator ended before this reconcile had started"

@@ -11,12 +11,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, is_dataclass
 from types import UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Final,
     Literal,
     NotRequired,
     Required,
     TypeAlias,
+    TypeGuard,
     TypeVar,
     Union,
     final,
@@ -36,12 +38,16 @@ from pyinformer.objects import (
     is_typed_dict,
 )
 
+if TYPE_CHECKING:
+    from pyinformer import policies
+
 RuleReason: TypeAlias = Literal[
     "FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"
 ]
 M = TypeVar("M")
 
 _ATTRIBUTE: Final = "__validation_rules__"
+_OF_POLICIES: Final = ("pyinformer.policies._rules", "Rule")
 
 FieldPath: TypeAlias = tuple[str, ...]
 """A place in a model: `("spec", "volumes", "[]", "size")`. `*` is each value of a map."""
@@ -127,8 +133,8 @@ class Rule:
         return found
 
 
-def rules_of(model: type) -> Iterator[tuple[FieldPath, Rule]]:
-    """Yield the rules of a model, each with its place.
+def rules_of(model: type) -> Iterator[tuple[FieldPath, Rule | policies.Rule]]:
+    """Yield the rules of a model, each with its place, and policies' rules among them.
 
     Args:
         model: a class with a finite schema; a recursive one would not end.
@@ -136,14 +142,14 @@ def rules_of(model: type) -> Iterator[tuple[FieldPath, Rule]]:
     return _rules(model, ())
 
 
-def _rules(hint: object, path: FieldPath) -> Iterator[tuple[FieldPath, Rule]]:
+def _rules(hint: object, path: FieldPath) -> Iterator[tuple[FieldPath, Rule | policies.Rule]]:
     origin, arguments = get_origin(hint), get_args(hint)
     named = getattr(hint, "__value__", getattr(hint, "__supertype__", None))
     if named is not None:  # type Port = Annotated[int, ...], NewType
         yield from _rules(named, path)
     elif origin is Annotated:
         yield from _rules(arguments[0], path)
-        yield from ((path, each) for each in arguments[1:] if isinstance(each, Rule))
+        yield from ((path, each) for each in arguments[1:] if _is_rule(each))
     elif origin in {Union, UnionType, Required, NotRequired, Final}:
         for each in arguments:
             yield from _rules(each, path)
@@ -156,9 +162,14 @@ def _rules(hint: object, path: FieldPath) -> Iterator[tuple[FieldPath, Rule]]:
             yield from _rules_of_class(kind, arguments, path)
 
 
+def _is_rule(annotation: object) -> TypeGuard[Rule | policies.Rule]:
+    kind = type(annotation)  # compared by name: a program without policies does not load these
+    return kind is Rule or (kind.__module__, kind.__name__) == _OF_POLICIES
+
+
 def _rules_of_class(
     model: type, arguments: Sequence[object], path: FieldPath
-) -> Iterator[tuple[FieldPath, Rule]]:
+) -> Iterator[tuple[FieldPath, Rule | policies.Rule]]:
     for base in reversed(model.__mro__):
         yield from ((path, each) for each in vars(base).get(_ATTRIBUTE, ()))
     for name, hint in _fields(model, arguments):

@@ -18,7 +18,7 @@ import msgspec
 from pyinformer import objects
 from pyinformer.errors import InvalidModelError
 from pyinformer.objects import WRITTEN_OTHERWISE, JSONObject, JSONValue
-from pyinformer.operator._rules import FieldPath, rules_of
+from pyinformer.operator._rules import FieldPath, Rule, rules_of
 
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
     "string": ("pattern", "minLength", "maxLength"),
@@ -96,8 +96,11 @@ def _add_rules(schema: JSONObject, model: type) -> None:
     """Add the rules of a model to their places in its schema."""
     for path, rule in rules_of(model):
         place = None if path[:1] in _PLACES_OF_THE_SERVER else _place(schema, path)
+        field = "".join(step if step == "[]" else f".{step}" for step in path).lstrip(".")
+        if not isinstance(rule, Rule):
+            reason = "must have a pyinformer.operator.Rule, got a pyinformer.policies.Rule"
+            raise InvalidModelError(model.__name__, field, reason)
         if place is None:
-            field = "".join(step if step == "[]" else f".{step}" for step in path).lstrip(".")
             reason = f"has the rule {rule.expression!r}, but no schema of its own"
             raise InvalidModelError(model.__name__, field, reason)
         place.setdefault("x-kubernetes-validations", []).append(rule.to_dict())

@@ -297,5 +297,5 @@ def _check_items(argument: str, values: object, kind: type) -> None:
     found = list(values)  # type: ignore[call-overload]  # checked
     if not found:
         raise InvalidArgumentError(argument, "must not be empty")
-    for one in found:
-        check_type(argument, one, kind)
+    for one in found:  # operator.Rule is another class of this name
+        check_type(argument, one, kind, shown=f"a pyinformer.policies.{kind.__name__}")

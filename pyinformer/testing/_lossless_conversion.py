@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError
-from pyinformer.objects import JSONObject, check_type, decode_object, diff
+from pyinformer.objects import ABSENT, JSONObject, check_type, decode_object, diff, re2_compiled
 from pyinformer.operator import Operator
 
 if TYPE_CHECKING:
@@ -86,8 +86,14 @@ def _version(argument: str, app: Operator, model: type) -> ConvertedVersion:
 def _compare(before: bytes, after: bytes, way: str) -> None:
     changes = diff(_as_stored(before), _as_stored(after))
     if changes:
-        shown = [f"    {one}: {one.old!r} -> {one.new!r}" for one in changes[:_MOST_CHANGES]]
+        shown = [
+            f"    {one}: {_shown(one.old)} -> {_shown(one.new)}" for one in changes[:_MOST_CHANGES]
+        ]
         raise AssertionError("\n".join((f"{way} changes {before.decode()}:", *shown)))
+
+
+def _shown(value: object) -> str:
+    return "absent" if value is ABSENT else repr(value)
 
 
 def _as_stored(text: bytes) -> JSONObject:
@@ -187,7 +193,9 @@ def _texts(schema: JSONObject) -> SearchStrategy[Any]:
     named = schema.get("format")
     found: SearchStrategy[str]
     if "pattern" in schema:
-        found = st.from_regex(str(schema["pattern"]))
+        pattern = str(schema["pattern"])
+        # The server matches as Go does, whose $ is before no line feed, and whose \d is ASCII.
+        found = st.from_regex(re2_compiled(pattern) or pattern)
     elif named == "date":
         found = st.dates().map(str)
     elif named == "date-time":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -176,6 +177,39 @@ class _Loaded:
 
     def __exit__(self, *_: object) -> None:
         settings.load_profile("tests")
+
+
+class Numbered(msgspec.Struct):
+    number: Annotated[str, msgspec.Meta(pattern=r"^\d+$")]
+
+
+@custom_resource("acme.io/v1beta1", "shops", kind="Shop", storage=False)
+class OldShop(msgspec.Struct):
+    spec: Numbered
+
+
+@custom_resource("acme.io/v1", "shops", versions=[OldShop])
+class Shop(msgspec.Struct):
+    spec: Numbered
+
+
+def test_texts_match_their_patterns_as_the_server_reads_them() -> None:
+    seen: list[str] = []
+    app = pyinformer.Operator("shops")
+
+    @app.convert(OldShop, Shop)
+    def up(old: OldShop) -> Shop:
+        seen.append(old.spec.number)
+        return Shop(old.spec)
+
+    @app.convert(Shop, OldShop)
+    def down(new: Shop) -> OldShop:
+        return OldShop(new.spec)
+
+    assert_lossless(app, OldShop, Shop)
+
+    assert seen
+    assert [one for one in seen if re.fullmatch("[0-9]+", one) is None] == []
 
 
 def test_models_that_are_not_converted_are_refused() -> None:

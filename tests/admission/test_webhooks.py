@@ -14,7 +14,10 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError
     ("given", "words"),
     [
         ({}, "service: must be given"),
-        ({"service": "a/b", "url": "https://a"}, "service: must be given"),
+        (
+            {"service": "a/b", "url": "https://a"},
+            "service: cannot be combined with url='https://a'",
+        ),
         ({"service": "db"}, 'service: must be "namespace/name" of the Service'),
         ({"service": "a/b/c"}, "service: must be"),
         ({"url": "http://a"}, "url: must be like https"),

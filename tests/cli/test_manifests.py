@@ -319,12 +319,12 @@ app.default("acme.io/v1", "databases")(lambda obj, review: None)
 """
 
 
-def _with_webhooks(project: Path, service: str) -> None:
+def _with_webhooks(project: Path, address: str) -> None:
     file = project / _PACKAGE / "operator.py"
     text = file.read_text(encoding="utf-8")
     made = re.sub(
         r"^app = pyinformer\.Operator\((.*?)\)$",
-        rf'app = pyinformer.Operator(\1, webhooks=pyinformer.Webhooks(service="{service}"))',
+        rf"app = pyinformer.Operator(\1, webhooks=pyinformer.Webhooks({address}))",
         text,
         count=1,
         flags=re.MULTILINE,
@@ -337,7 +337,7 @@ def test_manifests_have_the_service_of_webhooks_its_port_and_the_configurations(
     project: Path,
 ) -> None:
     name = "database-operator"
-    _with_webhooks(project, f"{name}/hooks")
+    _with_webhooks(project, f"service='{name}/hooks'")
     assert manifests().exit_code == 0
     files = files_of(project)
     service, mutating, validating = yaml.safe_load_all(files["deploy/webhooks.yaml"])
@@ -367,7 +367,15 @@ def test_manifests_have_the_service_of_webhooks_its_port_and_the_configurations(
 
 
 def test_the_service_of_webhooks_is_in_the_namespace_of_the_pods(project: Path) -> None:
-    _with_webhooks(project, "shop/hooks")
+    _with_webhooks(project, "service='shop/hooks'")
     refused = manifests()
     assert refused.exit_code != 0
     assert "webhooks: is 'shop/hooks', but the operator is deployed in" in refused.output
+
+
+def test_hooks_at_a_url_have_no_service_and_the_command_warns(project: Path) -> None:
+    _with_webhooks(project, "url='https://127.0.0.1:9443'")
+    found = manifests()
+    assert found.exit_code == 0
+    assert "the hooks are at https://127.0.0.1:9443, so there is no webhooks.yaml" in found.stderr
+    assert "deploy/webhooks.yaml" not in files_of(project)

@@ -220,7 +220,7 @@ def test_a_resource_that_is_not_served_ends_the_program_with_status_1_and_the_cu
     assert (done.returncode, done.stdout) == (1, "")
     last = done.stderr.splitlines()[-2:]
     assert re.match(r"db-operator: not synced after \d+\.\d s: backups", last[0])
-    assert "pyinformer crd module:Model | kubectl apply -f -" in last[1]
+    assert "pyinformer crd module:app | kubectl apply -f -" in last[1]
     assert "Traceback" not in done.stderr
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pydantic
 import pytest
 
+from pyinformer import policies
 from pyinformer.errors import InvalidArgumentError, InvalidModelError
 from pyinformer.operator import Rule
 from tests.operator.schemas import structural_schema
@@ -221,6 +222,16 @@ def test_a_rule_where_the_definition_says_nothing_names_the_field(model: type, p
         structural_schema(model)
 
     assert caught.value.path == path
+
+
+class OfPolicies(msgspec.Struct):
+    limits: dict[str, Annotated[int, policies.Rule("self < 10")]]
+
+
+def test_a_rule_of_policies_in_a_model_is_refused() -> None:
+    reason = "must have a pyinformer.operator.Rule, got a pyinformer.policies.Rule"
+    with pytest.raises(InvalidModelError, match=f"OfPolicies, field limits.*: {reason}"):
+        structural_schema(OfPolicies)
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ _GOOD: dict[str, Any] = {"on": [("v1", "pods")], "rules": [_RULE]}
         ({"on": [("v1",)]}, "on: must be pairs"),
         ({"on": [("v1", "")]}, "on: must be pairs"),
         ({"rules": []}, "rules: must not be empty"),
-        ({"rules": ["true"]}, "rules: must be a Rule, got str"),
+        ({"rules": ["true"]}, "rules: must be a pyinformer.policies.Rule, got str"),
         ({"operations": "create"}, "operations: must be several, not the text 'create'"),
         ({"operations": ["patch"]}, "operations: must be one of .*, got 'patch'"),
         ({"operations": []}, "operations: must not be empty"),

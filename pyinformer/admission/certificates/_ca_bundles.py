@@ -220,10 +220,11 @@ def _is_in_all(found: Iterable[str], bundle: str) -> bool:
 
 
 def _missing(target: Target) -> str:
-    cure = "kubectl apply -f deploy/webhooks.yaml"
+    name, why = "webhooks", "has no webhooks, so the API server calls none"
     if target.kind == "CustomResourceDefinition":
-        return f"{target} has no conversion webhook, so versions are not converted: {cure}"
-    return f"{target} has no webhooks, so the API server calls none: {cure}"
+        name, why = "crd", "has no conversion webhook, so versions are not converted"
+    cure = f"apply deploy/{name}.yaml, or what `pyinformer {name} module:app` prints"
+    return f"{target} {why}: {cure}"
 
 
 def _split(bundle: str) -> list[str]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from pyinformer.cli._exit_status import FAILED, OK
 from pyinformer.cli._target import load_operator
 from pyinformer.cli.project._manifest_settings import read_settings
 from pyinformer.cli.project._manifests import manifests_of
 from pyinformer.errors import InformerError
+
+_AT_URL: Final = (
+    "the hooks are at {}, so there is no webhooks.yaml, and the definitions name that URL: for a"
+    " cluster, pass Webhooks(service=), as a project of `pyinformer init` does without WEBHOOK_URL"
+)
 
 
 def update_manifests(
@@ -26,7 +31,7 @@ def update_manifests(
         check: write nothing; print a unified diff.
         folder: the project.
         output: receives the diff, or the paths of the written files.
-        errors: receives one line if something is invalid.
+        errors: receives one line if something is invalid, or if no Service leads to the hooks.
 
     Returns:
         The exit status; with `check`, 1 if a file differs.
@@ -35,6 +40,8 @@ def update_manifests(
         app = load_operator(target)
         files = manifests_of(app, *read_settings(folder))
         changes = dict(_changes(folder, files))
+        if app.webhooks is not None and app.webhooks.url is not None:
+            print(_AT_URL.format(app.webhooks.url), file=errors)
         for path, text in changes.items():
             if not check:
                 replace(folder / path, text)

@@ -152,13 +152,14 @@ def test_what_does_not_exist_yet_is_one_warning_and_written_when_it_does(
     world.create(definition(converts=False))
     replica = _start(world)
     world.elapse(3600)
-    cure = "kubectl apply -f deploy/webhooks.yaml"
+    webhooks = "apply deploy/webhooks.yaml, or what `pyinformer webhooks module:app` prints"
+    crd = "apply deploy/crd.yaml, or what `pyinformer crd module:app` prints"
     calls_none = "db has no webhooks, so the API server calls none"
     converts_none = "has no conversion webhook, so versions are not converted"
     assert _warned(caplog) == [
-        f"ValidatingWebhookConfiguration {calls_none}: {cure}",
-        f"MutatingWebhookConfiguration {calls_none}: {cure}",
-        f"CustomResourceDefinition databases.acme.io {converts_none}: {cure}",
+        f"ValidatingWebhookConfiguration {calls_none}: {webhooks}",
+        f"MutatingWebhookConfiguration {calls_none}: {webhooks}",
+        f"CustomResourceDefinition databases.acme.io {converts_none}: {crd}",
     ]
     assert list(replica.bundles.warnings) == _warned(caplog)
     world.create(configuration(VALIDATING))
