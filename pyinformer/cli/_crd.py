@@ -32,6 +32,13 @@ def crd(targets: Sequence[str], *, output: TextIO, errors: TextIO) -> int:
         print(f"cannot print a definition: {error}", file=errors)
         return 1
     output.write(dump_yaml_documents(found))
+    for one in found:
+        spec = one["spec"]
+        if len(spec["versions"]) > 1 and spec.get("conversion", {}).get("strategy") == "None":
+            name = one["metadata"]["name"]
+            print(
+                f"{name}: nothing converts its versions; if an operator does, name it", file=errors
+            )
     return 0
 
 

@@ -52,6 +52,18 @@ class Tree(msgspec.Struct):
     children: "list[Tree]" = []
 
 
+class OldShop(msgspec.Struct):
+    spec: Spec
+
+
+class Shop(msgspec.Struct):
+    spec: Spec
+
+
+OldShop = pyinformer.operator.custom_resource(
+    "acme.io/v1beta1", "shops", kind="Shop", storage=False
+)(OldShop)
+Shop = pyinformer.operator.custom_resource("acme.io/v1", "shops", versions=[OldShop])(Shop)
 BadTree = pyinformer.operator.custom_resource("acme.io/v1", "trees")(Tree)
 app = pyinformer.Operator("db-operator")
 idle = pyinformer.Operator("idle")
@@ -165,3 +177,10 @@ def test_the_command_reaches_its_function(
 
     assert ended.value.code == 1
     assert "'nothing' was not found in it" in capsys.readouterr().err
+
+
+def test_a_model_of_several_versions_says_that_nothing_converts_them() -> None:
+    result = crd("my_operator:Shop")
+    assert result.exit_code == 0
+    expected = "shops.acme.io: nothing converts its versions; if an operator does, name it\n"
+    assert result.stderr == expected
