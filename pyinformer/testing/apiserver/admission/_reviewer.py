@@ -97,7 +97,7 @@ class Admission:
             source, configuration = places.get(name, (None, {}))
             for spec in stored.get(name, configuration).get("webhooks") or ():
                 ask = None if source is None else _asking(source, spec)
-                found.append(Webhook(spec=spec, ask=ask))
+                found.append(Webhook(spec=spec, ask=ask, mutates=plural == _MUTATING))
         return found
 
     def policies(self) -> PolicySet:
@@ -239,8 +239,10 @@ class WriteReview:
     async def _answer(self, needed: _Needed) -> JSONObject:
         if needed.mutates:
             return await self._change(needed.attributes)
+        if needed.attributes.operation == "DELETE":  # nothing to change, but it may be refused
+            await self._ask(_MUTATING, needed.attributes)
         self.warnings += self.admission.policies().check(needed.attributes)
-        await self._ask_validating(needed.attributes)
+        await self._ask(_VALIDATING, needed.attributes)
         return {}
 
     async def _change(self, attributes: Attributes) -> JSONObject:
@@ -267,9 +269,9 @@ class WriteReview:
         version = (attributes.state or {}).get("apiVersion")
         return attributes.with_state({**changed, "apiVersion": version})
 
-    async def _ask_validating(self, attributes: Attributes) -> None:
+    async def _ask(self, plural: str, attributes: Attributes) -> None:
         versions = self.admission.versions(attributes.resource)
-        for webhook in self.admission.webhooks(_VALIDATING):
+        for webhook in self.admission.webhooks(plural):
             seen = webhook.seen(attributes, versions)
             if seen is not None:
                 await webhook.answer(seen, self.warnings)

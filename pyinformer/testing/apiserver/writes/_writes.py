@@ -760,6 +760,8 @@ def _mutated(
     if options.reviewer is None or subresource not in ("", "status"):
         return body
     identified = {**body, "apiVersion": resource.api_version, "kind": resource.kind}
+    if resource.list_shape == "custom":
+        identified = pruned(resource, identified)
     found = options.reviewer.mutated(
         resource, before, identified, subresource=subresource, dry_run=options.dry_run
     )
