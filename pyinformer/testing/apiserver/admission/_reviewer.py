@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -194,13 +195,18 @@ class WriteReview:
         Cancellation:
             Nothing is written.
         """
-        for _ in range(_ATTEMPTS):
+        asked = Counter[_Key]()  # a request may write any number of objects
+        while True:
             try:
                 return write()
             except _Needed as found:
                 needed = found  # answered outside: what a hook raises is not of this one
+            *place, _ = needed.key
+            asked[tuple(place)] += 1
+            if asked[tuple(place)] > _ATTEMPTS:
+                message = "the object changes whenever webhooks have been asked about it"
+                raise Failure(409, message)
             self._answers[needed.key] = await self._answer(needed)
-        raise Failure(409, "the object changes whenever webhooks have been asked about it")
 
     def mutated(
         self,
