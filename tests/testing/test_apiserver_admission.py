@@ -242,3 +242,19 @@ def test_arguments_are_checked(apiserver: APIServer) -> None:
         apiserver.use_hooks("app")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="app: must have a hook"):
         apiserver.use_hooks(pyinformer.Operator("none"))
+
+
+async def test_a_collection_of_any_size_is_deleted_beside_a_hook(apiserver: APIServer) -> None:
+    app, asked = pyinformer.Operator("many"), list[str]()
+
+    @app.validate(*_PLACE, operations=["delete"])
+    def check(obj: pyinformer.KubeObject, review: Review) -> None:
+        asked.append(obj.metadata.name)
+
+    for number in range(60):
+        apiserver.create(_map(f"m{number:02}"))
+    apiserver.use_hooks(app)
+    async with cluster_of(apiserver) as cluster:
+        await cluster.request("DELETE", "/api/v1/namespaces/default/configmaps")
+    assert asked == [f"m{number:02}" for number in range(60)]
+    assert not apiserver.list(*_PLACE)

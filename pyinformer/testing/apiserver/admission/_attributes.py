@@ -60,15 +60,18 @@ class Attributes:
             "version": resource.version,
             "resource": resource.plural,
         }
-        return {
-            "kind": kind,
-            "resource": path,
+        texts = {
             "subResource": self.subresource,
-            "requestKind": kind,
-            "requestResource": path,
             "requestSubResource": self.subresource,
             "name": self.name,
             "namespace": self.namespace,
+        }
+        return {
+            "kind": kind,
+            "resource": path,
+            "requestKind": kind,
+            "requestResource": path,
+            **{name: text for name, text in texts.items() if text},  # empty ones are left out
             "operation": self.operation,
             "userInfo": self.user,
             "dryRun": self.dry_run,
@@ -163,9 +166,9 @@ def _is_about(rule: JSONObject, attributes: Attributes) -> bool:
 
 def _paths(attributes: Attributes) -> Iterator[str]:
     plural, below = attributes.resource.plural, attributes.subresource
-    yield "*/*"
+    yield from ("*/*", f"{plural}/*")  # of a resource, this is about the object as well
     if below:
-        yield from (f"{plural}/{below}", f"{plural}/*", f"*/{below}")
+        yield from (f"{plural}/{below}", f"*/{below}")
     else:
         yield from (plural, "*")
 

@@ -15,6 +15,7 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Final
 
 import msgspec
@@ -25,7 +26,8 @@ from pyinformer.testing.apiserver.storage import is_same_json
 
 _ABSENT: Final = object()
 _RULES: Final = "x-kubernetes-validations"
-_METADATA: Final[JSONObject] = {"properties": {"name": {}, "generateName": {}}}
+_METADATA: Final[JSONObject] = {"name": {}, "generateName": {}}
+_LONGEST_MESSAGE: Final = 5120  # bytes of one that an expression makes
 _RESERVED: Final = frozenset(
     (
         *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for"),
@@ -50,7 +52,10 @@ def rule_causes(
     Raises:
         Failure: only a real server can evaluate a rule (501).
     """
-    root = {**schema, "properties": {**(schema.get("properties") or {}), "metadata": _METADATA}}
+    fields = schema.get("properties") or {}
+    declared = (fields.get("metadata") or {}).get("properties") or {}
+    metadata = {"properties": {**_METADATA, **declared}}
+    root = {**schema, "properties": {**fields, "metadata": metadata}}
     return _found(body, _ABSENT if before is None else before, root, "")
 
 
@@ -69,8 +74,9 @@ def _found(value: JSONValue, old: object, schema: JSONObject, path: str) -> Iter
                 place = f"{path}.{name}" if name in properties else f"{path}[{name}]"
                 yield from _found(one, before, below, place.removeprefix("."))
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        is_kept = old is not _ABSENT and is_same_json(old, value)
         for number, one in enumerate(value):
-            before = _same_item(one, old, schema)
+            before = one if is_kept else _same_item(one, old, schema)
             yield from _found(one, before, schema["items"], f"{path}[{number}]")
 
 
@@ -95,7 +101,7 @@ def _broken(
         is_optional = rule.get("optionalOldSelf") is True
         if old is _ABSENT and not is_optional:
             return
-        before = _ABSENT if old is _ABSENT else _typed(old, schema)
+        before = _ABSENT if old is _ABSENT else _typed(_aligned(old, value, schema), schema)
         known["oldSelf"] = _optional(before) if is_optional else before
     elif old is not _ABSENT and is_same_json(old, value):
         return
@@ -108,7 +114,8 @@ def _broken(
         sentence = _sentence(reason, value, why)
     except EvaluationError as error:
         kind = msgspec.json.encode(schema.get("type") or "").decode()
-        sentence = f"Invalid value: {kind}: {error} evaluating rule: {expression}"
+        shown = rule.get("message") or expression
+        sentence = f"Invalid value: {kind}: {error} evaluating rule: {shown}"
         reason, where = "FieldValueInvalid", path
     yield reason, where or "<nil>", sentence
 
@@ -121,7 +128,9 @@ def _message(rule: JSONObject, known: Mapping[str, object]) -> str:
         found = evaluate(str(rule["messageExpression"]), known)
     except EvaluationError:
         return text  # as a real server, which logs it
-    return found if isinstance(found, str) and found.strip() and "\n" not in found else text
+    if not isinstance(found, str) or not found.strip() or "\n" in found:
+        return text
+    return found if len(found.encode()) <= _LONGEST_MESSAGE else text
 
 
 def _sentence(reason: str, value: JSONValue, why: str) -> str:
@@ -144,15 +153,50 @@ def _optional(value: object) -> object:
     return cel.OptionalValue.none() if value is _ABSENT else cel.OptionalValue.of(value)
 
 
-def _typed(value: object, schema: JSONObject) -> object:
-    """Return a value as CEL sees it by the schema."""
-    if isinstance(value, dict):
-        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
-        below = others if isinstance(others, dict) else {}
+def _aligned(old: object, new: object, schema: JSONObject) -> object:
+    """Return an old value with the order of the new one in lists whose order means nothing.
+
+    Such lists are equal in CEL in any order.
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        properties, below = _fields(schema)
         return {
-            _escaped(name) if name in properties else name: _typed(one, properties.get(name, below))
-            for name, one in value.items()
+            name: _aligned(one, new.get(name), properties.get(name, below))
+            for name, one in old.items()
         }
+    items = schema.get("items")
+    if not isinstance(old, list) or not isinstance(new, list) or not isinstance(items, dict):
+        return old
+    if schema.get("x-kubernetes-list-type") in ("map", "set"):
+        places = {_identity(one, schema): place for place, one in enumerate(new)}
+        last = len(new)
+        old = sorted(old, key=lambda one: places.get(_identity(one, schema), last))
+    return [_aligned(one, other, items) for one, other in zip_longest(old, new[: len(old)])]
+
+
+def _fields(schema: JSONObject) -> tuple[JSONObject, JSONObject]:
+    """Return the schemas of known fields, and the one of all further fields."""
+    others = schema.get("additionalProperties")
+    return schema.get("properties") or {}, others if isinstance(others, dict) else {}
+
+
+def _identity(item: JSONValue, schema: JSONObject) -> bytes:
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    found = [item.get(key) for key in keys] if isinstance(item, dict) and keys else item
+    return msgspec.json.encode(found, order="deterministic")
+
+
+def _typed(value: object, schema: JSONObject) -> object:
+    """Return a value as CEL sees it by the schema: a field that is null is absent."""
+    if isinstance(value, dict):
+        properties, below = _fields(schema)
+        typed: JSONObject = {}
+        for name, one in value.items():
+            if name not in properties:
+                typed[name] = _typed(one, below)
+            elif one is not None:
+                typed |= dict.fromkeys((name, _escaped(name)), _typed(one, properties[name]))
+        return typed
     if isinstance(value, list):
         items = schema.get("items")
         return [_typed(one, items if isinstance(items, dict) else {}) for one in value]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from pyinformer.testing.apiserver.admission._patterns import from_go
 from pyinformer.testing.apiserver.requests import Failure
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 _FROM_LIBRARY: Final = (
     "charAt",
-    "indexOf",
     "join",
-    "lastIndexOf",
     "lowerAscii",
     "max",
     "min",
@@ -28,11 +27,14 @@ _FROM_LIBRARY: Final = (
     "split",
     "substring",
     "sum",
-    "trim",
     "upperAscii",
 )
 """The functions of Kubernetes that the library implements in Python."""
-_SIZE: Final = "code_points"  # the library's own `size` counts the bytes of a text
+_OURS: Final = {"size": "code_points", "matches": "matches_go"}
+"""Functions of the language, and those that are called instead.
+
+The library's own count the bytes of a text, and match letters and digits of all scripts.
+"""
 _OF_TIME: Final = (
     "getDate",
     "getDayOfMonth",
@@ -47,14 +49,21 @@ _OF_TIME: Final = (
 )
 _OF_LANGUAGE: Final = (
     *("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"),
-    *("contains", "endsWith", "matches", "startsWith"),
+    *("contains", "endsWith", "startsWith"),
     *("hasValue", "none", "of", "or", "orValue", "value"),
 )
-_KNOWN: Final = frozenset((_SIZE, *_FROM_LIBRARY, *_OF_TIME, *_OF_LANGUAGE))
-_SIZE_CALL: Final = re.compile(
+_INDEXES: Final = ("indexOf", "lastIndexOf")  # also of items in lists
+_KNOWN: Final = frozenset(
+    ("trim", *_INDEXES, *_OURS.values(), *_FROM_LIBRARY, *_OF_TIME, *_OF_LANGUAGE)
+)
+_OUR_CALL: Final = re.compile(
     r"""(?P<text>[rR]?(?:'''.*?'''|\"{3}.*?\"{3}|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"))"""
-    r"|\bsize(?=\s*\()",
+    r"|\b(?:size|matches)(?=\s*\()",
     re.DOTALL,
+)
+_NOT_SPACES: Final = "\x1c\x1d\x1e\x1f"  # for Go; they are for Python
+_SPACES: Final = "".join(
+    one for one in map(chr, range(0x3001)) if one.isspace() and one not in _NOT_SPACES
 )
 _UNDEFINED: Final = "Undefined variable or function"
 _COMPILED: Final = 1024
@@ -121,7 +130,7 @@ def _compiled(
         why = "that needs common-expression-language: pip install 'pyinformer[testing]'"
         raise not_evaluated(expression, why) from None
     try:
-        program = cel.compile(_SIZE_CALL.sub(_renamed, expression))
+        program = cel.compile(_OUR_CALL.sub(_renamed, expression))
     except (ValueError, RuntimeError) as error:
         raise not_evaluated(expression, _first_line(error)) from None
     unknown = sorted({one for one in program.functions() if one[0].isalpha()} - _KNOWN)
@@ -129,13 +138,47 @@ def _compiled(
         raise not_evaluated(expression, f"it has no function {unknown[0]!r}")
     library = cel.Context()
     cel.stdlib.add_stdlib_to_context(library)
-    functions = {name: library.functions[name] for name in _FROM_LIBRARY} | {_SIZE: len}
+    functions = {name: library.functions[name] for name in _FROM_LIBRARY} | _functions()
     return lambda variables: (program, cel.Context(variables, functions))
 
 
 def _renamed(found: re.Match[str]) -> str:
-    return found["text"] or _SIZE
+    return found["text"] or _OURS[found[0]]
+
+
+@cache
+def _functions() -> dict[str, Callable[..., object]]:
+    """Return those that the library lacks, or that differ in it."""
+    import cel
+
+    program = cel.compile("text.matches(pattern)")
+
+    def matches(text: str, pattern: str) -> object:
+        """Return whether a pattern of Go is found in a text."""
+        return program.execute({"text": text, "pattern": from_go(pattern)})
+
+    def index(of: str | list[object], one: object, start: int = 0) -> int:
+        """Return where a text is in another one, or an item in a list; -1 if it is not."""
+        if isinstance(of, str):
+            return of.find(str(one), start)
+        return next((place for place, item in enumerate(of) if item == one), -1)
+
+    def last_index(of: str | list[object], one: object, *end: int) -> int:
+        """Return the last place."""
+        if isinstance(of, str):
+            sought = str(one)
+            return of.rfind(sought, 0, *(number + len(sought) for number in end))
+        return next((place for place in reversed(range(len(of))) if of[place] == one), -1)
+
+    return {
+        _OURS["size"]: len,
+        _OURS["matches"]: matches,
+        "indexOf": index,
+        "lastIndexOf": last_index,
+        "trim": lambda text: text.strip(_SPACES),
+    }
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    text = (str(error).splitlines() or [type(error).__name__])[0]
+    return text.removesuffix(" in CEL expression")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -97,7 +98,7 @@ class Admission:
             source, configuration = places.get(name, (None, {}))
             for spec in stored.get(name, configuration).get("webhooks") or ():
                 ask = None if source is None else _asking(source, spec)
-                found.append(Webhook(spec=spec, ask=ask))
+                found.append(Webhook(spec=spec, ask=ask, mutates=plural == _MUTATING))
         return found
 
     def policies(self) -> PolicySet:
@@ -194,13 +195,18 @@ class WriteReview:
         Cancellation:
             Nothing is written.
         """
-        for _ in range(_ATTEMPTS):
+        asked = Counter[_Key]()  # a request may write any number of objects
+        while True:
             try:
                 return write()
             except _Needed as found:
                 needed = found  # answered outside: what a hook raises is not of this one
+            *place, _ = needed.key
+            asked[tuple(place)] += 1
+            if asked[tuple(place)] > _ATTEMPTS:
+                message = "the object changes whenever webhooks have been asked about it"
+                raise Failure(409, message)
             self._answers[needed.key] = await self._answer(needed)
-        raise Failure(409, "the object changes whenever webhooks have been asked about it")
 
     def mutated(
         self,
@@ -239,8 +245,10 @@ class WriteReview:
     async def _answer(self, needed: _Needed) -> JSONObject:
         if needed.mutates:
             return await self._change(needed.attributes)
+        if needed.attributes.operation == "DELETE":  # nothing to change, but it may be refused
+            await self._ask(_MUTATING, needed.attributes)
         self.warnings += self.admission.policies().check(needed.attributes)
-        await self._ask_validating(needed.attributes)
+        await self._ask(_VALIDATING, needed.attributes)
         return {}
 
     async def _change(self, attributes: Attributes) -> JSONObject:
@@ -267,9 +275,9 @@ class WriteReview:
         version = (attributes.state or {}).get("apiVersion")
         return attributes.with_state({**changed, "apiVersion": version})
 
-    async def _ask_validating(self, attributes: Attributes) -> None:
+    async def _ask(self, plural: str, attributes: Attributes) -> None:
         versions = self.admission.versions(attributes.resource)
-        for webhook in self.admission.webhooks(_VALIDATING):
+        for webhook in self.admission.webhooks(plural):
             seen = webhook.seen(attributes, versions)
             if seen is not None:
                 await webhook.answer(seen, self.warnings)

@@ -22,7 +22,7 @@ import msgspec
 from pyinformer.objects import JSONObject, decoder_of
 from pyinformer.testing.apiserver.admission._attributes import Attributes, fulfils, matched
 from pyinformer.testing.apiserver.admission._expressions import EvaluationError
-from pyinformer.testing.apiserver.patches import json_patch
+from pyinformer.testing.apiserver.patches import PatchError, json_patch
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import ResourceType
 
@@ -32,6 +32,7 @@ take."""
 
 _decode: Final = decoder_of()
 _DEFAULT_SECONDS: Final = 10
+_TYPE: Final = ("apiVersion", "kind")
 _OK: Final = 200
 _FIRST_REFUSAL: Final = 400
 _FAILED: Final = (OSError, aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError)
@@ -44,10 +45,12 @@ class Webhook:
     Attributes:
         spec: as the configuration has it.
         ask: calls it; None calls its URL.
+        mutates: whether it may change the object.
     """
 
     spec: JSONObject
     ask: Ask | None
+    mutates: bool
 
     @property
     def name(self) -> str:
@@ -106,8 +109,7 @@ class Webhook:
             with anyio.fail_after(seconds):
                 status, body = await ask(_review(attributes, uid), seconds)
             response = _response(status, body, uid)
-            patch = response.get("patch")
-            patched = None if patch is None else _patched(attributes.state, patch)
+            operations = _operations(response, mutates=self.mutates)
         except _FAILED as error:
             if self.ignores_failures:
                 return None
@@ -116,7 +118,7 @@ class Webhook:
         warnings += response.get("warnings") or ()
         if response.get("allowed") is not True:
             raise self._refusal(response.get("status") or {})
-        return patched
+        return _patched(attributes.state, operations)
 
     async def _at_url(self, review: bytes, seconds: float) -> tuple[int, bytes]:
         config = self.spec.get("clientConfig") or {}
@@ -150,6 +152,7 @@ class Webhook:
             code if isinstance(code, int) and code >= _FIRST_REFUSAL else 400,
             f"{by}: {given}" if given else f"{by} without explanation",
             reason=str(status.get("reason") or ""),
+            details=_details(status),
         )
 
 
@@ -179,6 +182,47 @@ def _response(status: int, body: bytes, uid: str) -> JSONObject:
     return found
 
 
-def _patched(body: JSONObject | None, patch: str) -> JSONObject:
-    found: JSONObject = json_patch(body, _decode(base64.b64decode(patch)))
+def _operations(response: JSONObject, *, mutates: bool) -> list[JSONObject]:
+    """Return the operations of a patch, which only a webhook that mutates may send."""
+    if not isinstance(response.get("allowed", False), bool):
+        raise TypeError("response.allowed is not true or false")
+    patch, kind = response.get("patch"), response.get("patchType")
+    if not mutates and (patch or kind):
+        raise ValueError(
+            "received invalid webhook response: validating webhook may not return response."
+            + ("patch" if patch else "patchType")
+        )
+    if bool(patch) is not bool(kind):
+        given, lacks = ("patch", "patchType") if patch else ("patchType", "patch")
+        message = f"webhook returned response.{given} but not response.{lacks}"
+        raise ValueError(f"received invalid webhook response: {message}")
+    found = _decode(base64.b64decode(patch)) if patch else []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ValueError("received undecodable patch in webhook response")
+    if found and kind != "JSONPatch":
+        message = f'unsupported patch type "{kind}"'
+        raise ValueError(message)
     return found
+
+
+def _patched(body: JSONObject | None, operations: Sequence[JSONObject]) -> JSONObject | None:
+    """Return the changed object; None if it stays.
+
+    Raises:
+        Failure: the patch does not fit (500), or it makes another kind of the object, whether or
+            not failures of the webhook are ignored.
+    """
+    if body is None or not operations:
+        return None
+    try:
+        found = json_patch(body, operations)
+    except PatchError as error:
+        raise _internal(str(error)) from None
+    if not isinstance(found, dict) or any(found.get(one) != body.get(one) for one in _TYPE):
+        raise _internal("a webhook's patch changed the type of the object")
+    return found
+
+
+def _details(status: Mapping[str, object]) -> JSONObject | None:
+    found = status.get("details")
+    return found if isinstance(found, dict) else None

@@ -268,7 +268,7 @@ class ObjectTestAPI:
 
             apiserver.use_hooks(app)
             with pytest.raises(InvalidObjectError, match="cannot be changed"):
-                await cluster.patch("acme.io/v1", "databases", "a", {"spec": {"engine": "x"}})
+                await cluster.patch(database, edited)
 
         Defaults, refusals, warnings and the conditions in `when` are as on a real server, and what
         the operator itself writes is asked about, too. Conversions are not asked for. The

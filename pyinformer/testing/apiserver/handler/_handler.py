@@ -22,7 +22,7 @@ from pyinformer.testing.apiserver.access import (
     attributes_of,
     review,
 )
-from pyinformer.testing.apiserver.admission import Admission
+from pyinformer.testing.apiserver.admission import Admission, WriteReview
 from pyinformer.testing.apiserver.patches import APPLY, json_object
 from pyinformer.testing.apiserver.reads import (
     Page,
@@ -417,10 +417,18 @@ class RequestHandler:
             perform = partial(write.delete_page, backend.writes, page)
         else:
             perform = partial(write.perform, backend.writes)
-        status, body = perform() if review is None else await review.perform(perform)
-        warnings = [*write.warnings, *(review.warnings if review is not None else ())]
-        # A reviewed write begins again with each answer, and warns each time.
-        await reply.send(status, [body], length=len(body), warnings=list(dict.fromkeys(warnings)))
+        try:
+            status, body = perform() if review is None else await review.perform(perform)
+        except Failure as failure:
+            failure.warnings = _warnings(write, review)
+            raise
+        await reply.send(status, [body], length=len(body), warnings=_warnings(write, review))
+
+
+def _warnings(write: WriteCall, review: WriteReview | None) -> list[str]:
+    """Return what a write warns of; a reviewed one begins again with each answer."""
+    found = [*write.warnings, *(review.warnings if review is not None else ())]
+    return list(dict.fromkeys(found))
 
 
 def _user_info(caller: Caller | None) -> JSONObject:

@@ -2,7 +2,7 @@
 
 # Pure, as all modules below: it knows no event loop.
 
-from pyinformer.testing.apiserver.patches._json_patch import json_patch
+from pyinformer.testing.apiserver.patches._json_patch import PatchError, json_patch
 from pyinformer.testing.apiserver.patches._patches import (
     APPLY,
     Edit,
@@ -15,6 +15,7 @@ from pyinformer.testing.apiserver.patches._patches import (
 __all__ = [
     "APPLY",
     "Edit",
+    "PatchError",
     "json_object",
     "json_patch",
     "merge_patch_edit",

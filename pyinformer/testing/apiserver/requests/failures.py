@@ -45,6 +45,7 @@ class Failure(Exception):  # noqa: N818 - the server answers with it; only the c
         reason: the machine-readable reason; None uses the code's usual reason, "" sends none.
         details: the details of the Status; None sends none.
         continue_token: the token with which an expired list can be continued inconsistently.
+        warnings: what the client is warned of, beside the refusal.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Failure(Exception):  # noqa: N818 - the server answers with it; only the c
         self.reason: str = _REASONS.get(code, "") if reason is None else reason
         self.details = details
         self.continue_token = continue_token
+        self.warnings: Sequence[str] = ()
 
     @property
     def retry_after_seconds(self) -> int | None:

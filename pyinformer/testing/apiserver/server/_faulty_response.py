@@ -128,7 +128,8 @@ class Response:
         seconds = failure.retry_after_seconds
         headers = {} if seconds is None else {"Retry-After": str(seconds)}
         body = failure.body()
-        await self.send(failure.code, [body], headers=headers, length=len(body))
+        warnings = failure.warnings
+        await self.send(failure.code, [body], headers=headers, length=len(body), warnings=warnings)
 
     async def send(
         self,

@@ -10,6 +10,7 @@ from pyinformer.testing.apiserver.managed_fields import field_managers
 from pyinformer.testing.apiserver.requests import WriteParameters
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.writes import _decoding, _registry_strategy
+from pyinformer.testing.apiserver.writes._prune_and_default import pruned
 from pyinformer.testing.apiserver.writes._scaling import scale_of
 
 
@@ -24,6 +25,8 @@ def mutated(
     if options.reviewer is None or subresource not in ("", "status"):
         return body
     identified = {**body, "apiVersion": resource.api_version, "kind": resource.kind}
+    if resource.list_shape == "custom":
+        identified = pruned(resource, identified)
     found = options.reviewer.mutated(
         resource, before, identified, subresource=subresource, dry_run=options.dry_run
     )

@@ -595,12 +595,12 @@ class Writes:
             _content_validation.check_content(resource, before, after)
             _schema_validation.check_object(resource, before, after)
             _definitions.check_definition(resource, after)
+        _registry_strategy.bump_generation(resource, before, after)
         _reviewing.check(resource, before, after, options, subresource)
         if _registry_strategy.is_free_to_go(before, after):
             if not options.dry_run:
                 self._remove(resource, old.key)
             return make_record(resource, after)
-        _registry_strategy.bump_generation(resource, before, after)
         return self._put(resource, after, options)
 
     def _doomed(self, before: JSONObject, grace: int) -> JSONObject:
