@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -15,10 +15,10 @@ from pyinformer.readiness._built_in import BUILT_IN, OBSERVED, by_condition
 from pyinformer.readiness._fields import Body, UnreadableError, condition, read
 from pyinformer.readiness._result import Readiness, failed, in_progress, ready
 
-_Rules: TypeAlias = Mapping[tuple[str, str], Callable[[JSONObject], Readiness]]
 
-
-def of(obj: object, *, rules: _Rules | None = None) -> Readiness:
+def of(
+    obj: object, *, rules: Mapping[tuple[str, str], Callable[[JSONObject], Readiness]] | None = None
+) -> Readiness:
     """Return whether an object is ready, and what is missing.
 
         found = readiness.of(deployment)
@@ -91,7 +91,7 @@ def _by_conditions(body: Body) -> Readiness:
     return ready("no condition says that it is not ready")
 
 
-def _check_rules(rules: _Rules) -> None:
+def _check_rules(rules: Mapping[tuple[str, str], object]) -> None:
     check_type("rules", rules, Mapping, shown="functions by (group, kind)")
     for key, rule in rules.items():
         if not isinstance(key, tuple) or [*map(type, key)] != [str, str] or "/" in key[0]:
