@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pyinformer import leaderelection as leaderelection
     from pyinformer import operator as operator
     from pyinformer import policies as policies
+    from pyinformer import readiness as readiness
     from pyinformer import sharding as sharding
     from pyinformer import telemetry as telemetry
     from pyinformer import workqueue as workqueue
@@ -88,6 +89,7 @@ _NAMESPACES = (
     "leaderelection",
     "operator",
     "policies",
+    "readiness",
     "sharding",
     "telemetry",
     "workqueue",

@@ -30,6 +30,7 @@ NAMESPACES = {
     "pyinformer.fleet": "pyinformer.fleet: clusters that come and go",
     "pyinformer.admission": "pyinformer.admission: webhooks",
     "pyinformer.policies": "pyinformer.policies: admission policies from code",
+    "pyinformer.readiness": "pyinformer.readiness: whether an object is ready",
     "pyinformer.operator": "pyinformer.operator: custom resources, what it owns, probes",
     "pyinformer.blocking": "pyinformer.blocking: the blocking face",
     "pyinformer.kopf": "pyinformer.kopf: kopf on pyinformer",

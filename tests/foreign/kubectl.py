@@ -47,6 +47,11 @@ class Kubectl:
         assert done.returncode != 0, f"kubectl {' '.join(words)} printed {done.stdout}"
         return done.stderr
 
+    def succeeds(self, *words: str) -> str | None:
+        """Run it and return what it printed, or None if it fails."""
+        done = self._run(words, None)
+        return done.stdout if done.returncode == 0 else None
+
     def json(self, *words: str, body: Any = None) -> Any:
         """Run it with `-o json`."""
         return json.loads(self(*words, "-o", "json", body=body))

@@ -363,6 +363,7 @@ PUBLIC: dict[str, list[str]] = {
         "User",
         "Webhooks",
     ],
+    "pyinformer.readiness": ["Readiness", "State", "of"],
     "pyinformer.policies": [
         "Action",
         "MutatingPolicy",

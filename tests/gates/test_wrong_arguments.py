@@ -243,6 +243,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "Controller.watches": {"mapping": lambda _obj: None},
     "compile_policies": {"policies": []},
     "policies_yaml": {"policies": []},
+    "Readiness()": {"state": "Ready", "reason": "is complete"},
     "Policy()": {"on": _PODS, "rules": [policies.Rule("true")]},
     "MutatingPolicy()": {"on": _PODS, "mutations": [policies.Mutation("Object{}")]},
     "Mutation()": {"expression": "Object{}"},
