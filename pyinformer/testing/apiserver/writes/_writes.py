@@ -7,6 +7,7 @@ lock; refusals are Failures.
 
 from __future__ import annotations
 
+import copy
 import random
 import uuid
 from collections.abc import Callable, Sequence
@@ -225,6 +226,7 @@ class Writes:
             managed = self._owners(resource, stored, after, options, subresource)
             changed = _mutated(resource, before, wanted, options, subresource)
             if changed is not wanted:
+                _registry_strategy.check_update(resource, old, changed["metadata"])
                 after = _next(resource, before, changed, options, subresource)
             owned = _registry_strategy.owned_by(after, managed)
             return self._replace(old, before, owned, options, subresource)
@@ -762,6 +764,9 @@ def _mutated(
     identified = {**body, "apiVersion": resource.api_version, "kind": resource.kind}
     if resource.list_shape == "custom":
         identified = pruned(resource, identified)
+    elif before is None:
+        identified = copy.deepcopy(identified)
+        _server_set_fields.apply(resource, identified)
     found = options.reviewer.mutated(
         resource, before, identified, subresource=subresource, dry_run=options.dry_run
     )
