@@ -52,6 +52,7 @@ _SYSTEM_PRIORITIES = {
 _SCALE_VERSION = "autoscaling/v1"
 _LONGEST_PREFIX = 58  # of a generated name; with its suffix, as long as a DNS label
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's alphabet, which cannot spell words
+_UNDEFAULTED = frozenset((DEFINITIONS, "namespaces"))  # theirs are made of the name and the time
 _CREATED_BY_UPDATE = frozenset(
     (
         "services",
@@ -764,7 +765,7 @@ def _mutated(
     identified = {**body, "apiVersion": resource.api_version, "kind": resource.kind}
     if resource.list_shape == "custom":
         identified = pruned(resource, identified)
-    elif before is None:
+    elif before is None and resource.qualified_name not in _UNDEFAULTED:
         identified = copy.deepcopy(identified)
         _server_set_fields.apply(resource, identified)
     found = options.reviewer.mutated(
