@@ -21,6 +21,8 @@ from tests.integration.test_server_writes import config_map
 from tests.waiting import poll
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.objects import JSONObject
     from tests.integration.places import Place
     from tests.integration.servers import Server
@@ -45,15 +47,16 @@ class _Webhook:
     def __init__(self, server: Server, place: Place, url: str, authority: str) -> None:
         self.asked: list[JSONObject] = []
         self.answer: JSONObject = {"allowed": True}
+        self.answers: Callable[[JSONObject], JSONObject] = lambda _: self.answer
         self._server, self._place = server, place
         self._url, self._authority = url, authority
         self.made: list[tuple[str, str]] = []
 
     def handle(self, request: JSONObject) -> JSONObject:
-        if request["name"] == "probe":
+        if request.get("name") == "probe":
             return {"allowed": False, "status": {"code": 418}}
         self.asked.append(request)
-        return self.answer
+        return self.answers(request)
 
     def configure(self, kind: str, **more: Any) -> None:
         """Have the server ask it, and wait until it does."""
@@ -62,7 +65,7 @@ class _Webhook:
             "apiGroups": ["", "answered.example.com"],
             "apiVersions": ["v1"],
             "operations": ["*"],
-            "resources": ["configmaps", "answereds"],
+            "resources": ["configmaps", "services", "answereds"],
         }
         chosen = {"matchLabels": {"kubernetes.io/metadata.name": self._place.namespace}}
         webhook = {
@@ -198,3 +201,61 @@ def test_a_webhook_that_mutates_sees_the_defaults_of_the_definition(
     place.patched(f"{path}/x", {"spec": {"known": 2, "filled": None}})
     specs = [one["object"]["spec"] for one in webhook.asked]
     assert specs == [{"known": 1, "filled": 3}, {"known": 2, "filled": 3}]
+
+
+def test_a_webhook_that_mutates_sees_the_defaults_of_the_server(
+    place: Place, webhook: _Webhook
+) -> None:
+    webhook.configure("Mutating")
+    webhook.answer = _patch({"op": "add", "path": "/metadata/labels", "value": {"a": "b"}})
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    made = place.created(place.path("services"), {**body, "spec": {"ports": [{"port": 80}]}})
+    (request,) = webhook.asked
+    assert request["object"]["spec"]["type"] == "ClusterIP"
+    assert request["object"]["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert made["metadata"]["labels"] == {"a": "b"}
+
+
+def test_a_condition_that_fails_forbids_the_write(place: Place, webhook: _Webhook) -> None:
+    expressions = ["object.data.no == '1'", "object.data.one == '1'"]
+    conditions = [
+        {"name": f"c{number}", "expression": f"object.metadata.name != 'x' || {one}"}
+        for number, one in enumerate(expressions)
+    ]
+    webhook.configure("Validating", matchConditions=conditions)
+    refused = place.send("POST", place.path("configmaps"), config_map({"a": "1"}, "x"))
+    assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
+    said = "expression 'object.metadata.name != 'x' || object.data.no == '1'' resulted in error:"
+    assert refused.json["message"].startswith(f'configmaps "x" is forbidden: [{said} ')
+
+
+def test_webhooks_that_always_change_are_asked_twice(place: Place, webhook: _Webhook) -> None:
+    for _ in range(3):
+        webhook.configure("Mutating", reinvocationPolicy="IfNeeded")
+    webhook.answers = lambda request: _patch(
+        {"op": "add", "path": "/data/n", "value": request["object"]["data"].get("n", "") + "1"}
+    )
+    made = place.created(place.path("configmaps"), config_map({"a": "1"}, "x"))
+    assert made["data"]["n"] == 6 * "1"
+
+
+@pytest.mark.parametrize("field", ["uid", "resourceVersion"])
+def test_a_webhook_cannot_make_another_object_of_one(
+    place: Place, webhook: _Webhook, field: str
+) -> None:
+    path = place.path("configmaps")
+    place.created(path, config_map({"a": "1"}, "x"))
+    webhook.configure("Mutating")
+    webhook.answer = _patch({"op": "add", "path": f"/metadata/{field}", "value": "1"})
+    assert place.patch(f"{path}/x", {"data": {"b": "2"}}).status in (409, 422)
+    assert place.get(f"{path}/x")["data"] == {"a": "1"}
+
+
+def test_the_deletion_of_a_collection_names_no_object(place: Place, webhook: _Webhook) -> None:
+    path = place.path("configmaps")
+    for name in ("x", "y"):
+        place.created(path, config_map({"a": "1"}, name))
+    webhook.configure("Validating")
+    assert place.send("DELETE", path).status == 200
+    assert {one["oldObject"]["metadata"]["name"] for one in webhook.asked} >= {"x", "y"}
+    assert not any(one.get("name") for one in webhook.asked)

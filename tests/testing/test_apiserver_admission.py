@@ -258,3 +258,12 @@ async def test_a_collection_of_any_size_is_deleted_beside_a_hook(apiserver: APIS
         await cluster.request("DELETE", "/api/v1/namespaces/default/configmaps")
     assert asked == [f"m{number:02}" for number in range(60)]
     assert not apiserver.list(*_PLACE)
+
+
+@pytest.mark.parametrize("kind", ["Namespace", "Pod", "Job", "Service", "Secret"])
+def test_a_name_is_generated_beside_a_hook(kind: str) -> None:
+    version = "batch/v1" if kind == "Job" else "v1"
+    body = {"apiVersion": version, "kind": kind, "metadata": {"generateName": "g-"}, "spec": {}}
+    with World() as world:
+        world.use_hooks(_app())
+        assert world.create(body)["metadata"]["name"].startswith("g-")

@@ -132,15 +132,16 @@ def fulfils(
         EvaluationError: one failed, and none is unfulfilled.
         Failure: only a real server can evaluate one (501).
     """
-    failed: EvaluationError | None = None
+    failed: list[str] = []
     for condition in conditions:
+        expression = str(condition["expression"])
         try:
-            if evaluate(str(condition["expression"]), {**attributes.variables(), **more}) is False:
+            if evaluate(expression, {**attributes.variables(), **more}) is False:
                 return False
         except EvaluationError as error:
-            failed = error
-    if failed is not None:
-        raise failed
+            failed.append(f"expression '{expression}' resulted in error: {error}")
+    if failed:
+        raise EvaluationError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
     return True
 
 

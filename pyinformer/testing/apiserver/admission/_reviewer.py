@@ -77,11 +77,16 @@ class Admission:
         """Ask the hooks of an operator, too; from any thread."""
         self._sources = (*self._sources, source)
 
-    def review(self, user: JSONObject) -> WriteReview | None:
-        """Return what reviews one request; None if nothing is to be asked."""
+    def review(self, user: JSONObject, *, names: bool = True) -> WriteReview | None:
+        """Return what reviews one request; None if nothing is to be asked.
+
+        Args:
+            user: who writes: its `userInfo`.
+            names: see WriteReview.
+        """
         if not self._sources and not any(map(self._has, _PLURALS)):
             return None
-        return WriteReview(self, user, seed=self._rng.getrandbits(64))
+        return WriteReview(self, user, names=names, seed=self._rng.getrandbits(64))
 
     def webhooks(self, plural: str) -> list[Webhook]:
         """Return the webhooks of one kind, in the order in which they are asked."""
@@ -168,10 +173,12 @@ class WriteReview:
     Args:
         admission: what reviews.
         user: who writes: its `userInfo`.
+        names: whether the request names the object; that of a collection does not.
     """
 
     admission: Admission
     user: JSONObject
+    names: bool = True
     warnings: list[str] = field(default_factory=list)
     """What the client is warned of, so far."""
     seed: int = 0
@@ -236,7 +243,9 @@ class WriteReview:
 
     def _reviewed(self, attributes: Attributes, *, mutates: bool) -> JSONObject:
         version = (attributes.old or {}).get("metadata", {}).get("resourceVersion", "")
-        place = (attributes.subresource, attributes.namespace, attributes.name)
+        written = attributes.old if attributes.state is None else attributes.state
+        name = str((written or {}).get("metadata", {}).get("name", ""))
+        place = (attributes.subresource, attributes.namespace, name)
         key = ("change" if mutates else "check", *place, version)
         if key not in self._answers:
             raise _Needed(key, attributes, mutates)
@@ -253,24 +262,33 @@ class WriteReview:
 
     async def _change(self, attributes: Attributes) -> JSONObject:
         self.admission.policies().refuse_mutations(attributes)
+        versions = self.admission.versions(attributes.resource)
         asked: list[Webhook] = []
         outdated = 0  # so many of them have not seen the latest change
         for webhook in self.admission.webhooks(_MUTATING):
-            changed = await self._changed_by(webhook, attributes)
+            if (seen := webhook.seen(attributes, versions)) is None:
+                continue
+            changed = await self._changed_by(webhook, attributes, seen)
             if changed is not attributes:
                 outdated = len(asked)
             attributes = changed
             asked.append(webhook)
-        for webhook in asked[:outdated]:
-            if webhook.repeats:
-                attributes = await self._changed_by(webhook, attributes)
+        for number, webhook in enumerate(asked):
+            seen = webhook.seen(attributes, versions)
+            if number >= outdated or not webhook.repeats or seen is None:
+                continue
+            changed = await self._changed_by(webhook, attributes, seen)
+            if changed is not attributes:
+                outdated = len(asked)  # those that follow have not seen this change
+            attributes = changed
         return attributes.state or {}
 
-    async def _changed_by(self, webhook: Webhook, attributes: Attributes) -> Attributes:
+    async def _changed_by(
+        self, webhook: Webhook, attributes: Attributes, seen: Attributes
+    ) -> Attributes:
         """Return a write as one webhook has changed it; the same one if it has not."""
-        seen = webhook.seen(attributes, self.admission.versions(attributes.resource))
-        changed = None if seen is None else await webhook.answer(seen, self.warnings)
-        if changed is None or seen is None or changed == seen.state:
+        changed = await webhook.answer(seen, self.warnings)
+        if changed is None or changed == seen.state:
             return attributes
         version = (attributes.state or {}).get("apiVersion")
         return attributes.with_state({**changed, "apiVersion": version})
@@ -299,7 +317,7 @@ def _attributes(
         resource=resource,
         subresource=subresource,
         namespace=name if resource.qualified_name == "namespaces" else namespace,
-        name=name,
+        name=name if review.names else "",
         state=copy.deepcopy(body),  # the write that it is of has other plans with it
         old=copy.deepcopy(old),
         user=review.user,

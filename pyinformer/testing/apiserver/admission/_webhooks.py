@@ -23,7 +23,7 @@ from pyinformer.objects import JSONObject, decoder_of
 from pyinformer.testing.apiserver.admission._attributes import Attributes, fulfils, matched
 from pyinformer.testing.apiserver.admission._expressions import EvaluationError
 from pyinformer.testing.apiserver.patches import PatchError, json_patch
-from pyinformer.testing.apiserver.requests import Failure
+from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import ResourceType
 
 Ask: TypeAlias = Callable[[bytes, float], Awaitable[tuple[int, bytes]]]
@@ -61,19 +61,19 @@ class Webhook:
         """Return a write as it is asked about it; None if it is not.
 
         Raises:
-            Failure: a condition fails, and so does the write (500), or it is one that only a real
+            Failure: a condition fails, and so does the write (403), or it is one that only a real
                 server evaluates (501).
         """
         found = matched(attributes, self.spec, versions)
+        if found is None:
+            return None
         try:
-            if found is None or not fulfils(found, self.spec.get("matchConditions") or (), {}):
+            if not fulfils(found, self.spec.get("matchConditions") or (), {}):
                 return None
         except EvaluationError as error:
             if self.ignores_failures:
                 return None
-            raise _internal(
-                f'failed evaluating match conditions of "{self.name}": {error}'
-            ) from None
+            raise failures.forbidden(found.resource, found.name, str(error)) from None
         return found
 
     @property

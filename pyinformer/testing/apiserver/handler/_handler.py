@@ -401,7 +401,8 @@ class RequestHandler:
         caller: Caller | None,
     ) -> None:
         backend = self._backend
-        review = backend.admission.review(_user_info(caller))
+        is_named = route.verb != "deletecollection"
+        review = backend.admission.review(_user_info(caller), names=is_named)
         write = WriteCall(
             resource=resource,
             route=route,

@@ -152,7 +152,7 @@ def definition_terminating(resource: ResourceType, name: str) -> Failure:
 
 def forbidden(resource: ResourceType, name: str, why: str) -> Failure:
     """Return the 403 of an admission plug-in."""
-    message = f'{resource.qualified_name} "{name}" is forbidden: {why}'
+    message = f'{resource.qualified_name} "{name or "Unknown"}" is forbidden: {why}'
     return Failure(403, message, details=_details(resource, name))
 
 

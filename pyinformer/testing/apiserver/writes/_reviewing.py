@@ -5,13 +5,24 @@ Where it is not reviewed, everything stays as it is.
 
 from __future__ import annotations
 
+import copy
+from typing import Final
+
 from pyinformer.objects import JSONObject
 from pyinformer.testing.apiserver.managed_fields import field_managers
 from pyinformer.testing.apiserver.requests import WriteParameters
 from pyinformer.testing.apiserver.resources import ResourceType
-from pyinformer.testing.apiserver.writes import _decoding, _registry_strategy
+from pyinformer.testing.apiserver.writes import (
+    _decoding,
+    _registry_strategy,
+    _server_set_fields,
+)
+from pyinformer.testing.apiserver.writes._definitions import DEFINITIONS
 from pyinformer.testing.apiserver.writes._prune_and_default import pruned
 from pyinformer.testing.apiserver.writes._scaling import scale_of
+
+# Their defaults are made of the name and the time.
+_UNDEFAULTED: Final = frozenset((DEFINITIONS, "namespaces"))
 
 
 def mutated(
@@ -27,6 +38,9 @@ def mutated(
     identified = {**body, "apiVersion": resource.api_version, "kind": resource.kind}
     if resource.list_shape == "custom":
         identified = pruned(resource, identified)
+    elif before is None and resource.qualified_name not in _UNDEFAULTED:
+        identified = copy.deepcopy(identified)
+        _server_set_fields.apply(resource, identified)
     found = options.reviewer.mutated(
         resource, before, identified, subresource=subresource, dry_run=options.dry_run
     )

@@ -225,6 +225,7 @@ class Writes:
             managed = self._owners(resource, stored, after, options, subresource)
             changed = _reviewing.mutated(resource, before, wanted, options, subresource)
             if changed is not wanted:
+                _registry_strategy.check_update(resource, old, changed["metadata"])
                 after = _next(resource, before, changed, options, subresource)
             owned = _registry_strategy.owned_by(after, managed)
             return self._replace(old, before, owned, options, subresource)
