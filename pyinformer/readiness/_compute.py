@@ -23,7 +23,7 @@ def of(
 
         found = readiness.of(deployment)
         if found.state != "Ready":
-            return await wait(found.reason)  # such as "2 of 3 replicas are available"
+            return  # until the next event; found.reason: "2 of 3 replicas are available"
 
     An object that is being deleted is `InProgress`, and so is one whose controller has not observed
     its generation, or with fields of wrong types. Built-in kinds have rules of their own. Other
