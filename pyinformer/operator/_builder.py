@@ -18,7 +18,7 @@ from pyinformer.cache.informer import (
     informer_in_range,
 )
 from pyinformer.client.cluster import Cluster
-from pyinformer.controller import Controller, Gate, own_requests
+from pyinformer.controller import Controller, ControllerOptions, Gate, own_requests
 from pyinformer.controller.conventions import EventRecorder
 from pyinformer.controller.sources import PrimarySource, SourceOptions, WatchedSource
 from pyinformer.errors import InvalidArgumentError
@@ -76,6 +76,11 @@ class ControllerBuilder:
         """Functions that are called at an interval."""
         self._gate_of: GateOf | None = None
         self._wall_clock: Callable[[], float] | None = None
+
+    @property
+    def options(self) -> list[ControllerOptions]:
+        """The options of all functions that are included."""
+        return options_of(self.reconcilers, self.timers)
 
     def share(self, gate_of: GateOf, wall_clock: Callable[[], float]) -> None:
         """Make all controllers for replicas that share the requests.
@@ -257,6 +262,14 @@ class ControllerBuilder:
         for name, by in cache.indexes.items():
             informer.add_index(name, by)
         return informer
+
+
+def options_of(
+    reconcilers: Iterable[Reconciler], timers: Iterable[Timer]
+) -> list[ControllerOptions]:
+    """Return the options of all functions; the usual ones if there are hooks alone."""
+    found = [one.options for one in reconcilers] + [one.options for one in timers]
+    return found or [ControllerOptions()]
 
 
 def event_reporter(name: str) -> str:

@@ -30,7 +30,7 @@ from pyinformer.errors import InformerError, InternalError
 from pyinformer.leaderelection import LeaderElector, LeaseGroup
 from pyinformer.operator._builder import event_reporter
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS
-from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
+from pyinformer.operator._replica import CLOSE_SECONDS, Replica
 from pyinformer.sharding import GROUP_LABEL
 from pyinformer.telemetry import Watchdog
 
@@ -89,7 +89,7 @@ class ElectedControllers(Replica):
         self._joined: set[str] = set()
         """The names of the current term's controllers."""
         self._is_forced = False
-        durations = _durations_of(election, options_of(builder))
+        durations = _durations_of(election, builder.options)
         name = election.name or ""
         self._recorder = EventRecorder(cluster, event_reporter(name))
         is_asked = election.ends_process

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, final
 
 from pyinformer.cache.store import Indexer
-from pyinformer.controller import ControllerOptions
 from pyinformer.errors import InvalidArgumentError, LifecycleError
-from pyinformer.operator._builder import ControllerBuilder
+from pyinformer.operator._builder import ControllerBuilder, options_of
 from pyinformer.operator._declared_caches import declared_caches
 
 if TYPE_CHECKING:
@@ -115,9 +114,7 @@ class Registrations:
     @property
     def sync_timeout_seconds(self) -> float:
         """How long the function that waits longest for its caches waits for them."""
-        options = [one.options for one in self.reconcilers.values()]
-        options += [one.options for one in self.timers.values()]
-        options = options or [ControllerOptions()]  # of an operator with nothing but hooks
+        options = options_of(self.reconcilers.values(), self.timers.values())
         return max(one.sync_timeout_seconds for one in options)
 
     def _check_name(self, name: str) -> None:

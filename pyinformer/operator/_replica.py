@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import Host, Startable, run_shielded
-from pyinformer.controller import ControllerOptions
 from pyinformer.errors import InformerError, InternalError
 from pyinformer.operator._recent_deletions import RecentDeletions
 
@@ -120,7 +119,7 @@ class Replica(Startable):
         for each in self._builder.reconcilers:
             self._follow_deletions(each)
         await factory.start()
-        timeout_seconds = max(one.sync_timeout_seconds for one in options_of(self._builder))
+        timeout_seconds = max(one.sync_timeout_seconds for one in self._builder.options)
         await factory.wait_for_cache_sync(timeout_seconds=timeout_seconds)
         self._deletions.release()
         await self._prepare()
@@ -179,9 +178,3 @@ class Replica(Startable):
             waiting=tuple(f"{name}: {why}" for name, why in self._waiting.copy().items()),
             failure="" if failure is None else f"{self._title} has ended: {failure}",
         )
-
-
-def options_of(builder: ControllerBuilder) -> list[ControllerOptions]:
-    """Return the options of all functions; the usual ones if there are hooks alone."""
-    functions: tuple[Any, ...] = (*builder.reconcilers, *builder.timers)
-    return [one.options for one in functions] or [ControllerOptions()]

@@ -18,7 +18,7 @@ from pyinformer._runtime.tasks import loop_time, spread
 from pyinformer.cache.informer import CaughtUp, caught_up, unknown_version
 from pyinformer.controller import ControllerGroup
 from pyinformer.leaderelection import WrittenVersions, later_written, system_clocks
-from pyinformer.operator._replica import CLOSE_SECONDS, Replica, options_of
+from pyinformer.operator._replica import CLOSE_SECONDS, Replica
 from pyinformer.sharding import NO_BUCKET, GroupMember, KeyBuckets
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class SharedControllers(Replica):
         builder.share(self._gate, system_clocks(cluster)[1])
         self.group: ControllerGroup = ControllerGroup(*builder.controllers())
         """The controllers."""
-        grace_seconds = max(one.grace_seconds for one in options_of(builder))
+        grace_seconds = max(one.grace_seconds for one in builder.options)
         self.member: GroupMember = GroupMember(
             cluster,
             group,

@@ -114,19 +114,18 @@ async def review(
     asked = WriteReview(admission, {"username": user, "groups": list(groups)})
     before = None if old is None else body_of(old, "old")
 
-    def write() -> JSONObject:
+    def write() -> None:
         """Complete and check the object, as a server does that stores it."""
         if operation == "delete":
             asked.check(resource, written, None, subresource=subresource, dry_run=dry_run)
-            return written
+            return
         made = asked.mutated(resource, before, written, subresource=subresource, dry_run=dry_run)
         outcome[:] = [made]
         asked.check(resource, before, made, subresource=subresource, dry_run=dry_run)
-        return made
 
     outcome = [written]
     try:
-        outcome[:] = [await asked.perform(write)]
+        await asked.perform(write)
         status, message = 200, ""
     except Failure as failure:
         status, message = failure.code, failure.message

@@ -1,12 +1,17 @@
 """Authentication and authorization: tokens, RBAC, and the reviews that report them."""
 
-from pyinformer.testing.apiserver.access._access import Access, Caller, Token, attributes_of
-from pyinformer.testing.apiserver.access._rbac import MASTERS, UNIDENTIFIED, default_objects
+from pyinformer.testing.apiserver.access._access import (
+    Access,
+    Caller,
+    Token,
+    attributes_of,
+    user_info,
+)
+from pyinformer.testing.apiserver.access._rbac import MASTERS, default_objects
 from pyinformer.testing.apiserver.access._reviews import account_token, read_objects, review
 
 __all__ = [
     "MASTERS",
-    "UNIDENTIFIED",
     "Access",
     "Caller",
     "Token",
@@ -15,4 +20,5 @@ __all__ = [
     "default_objects",
     "read_objects",
     "review",
+    "user_info",
 ]

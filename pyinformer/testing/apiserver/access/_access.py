@@ -17,6 +17,7 @@ from pyinformer.testing.apiserver.access import _rbac
 from pyinformer.testing.apiserver.access._rbac import (
     ANONYMOUS,
     AUTHENTICATED,
+    UNIDENTIFIED,
     Read,
     RequestAttributes,
     User,
@@ -57,6 +58,12 @@ class Caller:
 
     user: User
     token: Token | None = None
+
+
+def user_info(caller: Caller | None) -> JSONObject:
+    """Return a user as reviews name it; None is that of a server without tokens and roles."""
+    user = UNIDENTIFIED if caller is None else caller.user
+    return {"username": user.name, "groups": list(user.groups)}
 
 
 class Access:

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from pyinformer.objects import JSONObject, JSONValue
-from pyinformer.testing.apiserver.access._access import Access, Caller, Token
+from pyinformer.testing.apiserver.access._access import Access, Caller, Token, user_info
 from pyinformer.testing.apiserver.access._rbac import (
     GROUP,
-    UNIDENTIFIED,
     RequestAttributes,
     User,
     service_account,
@@ -60,10 +59,8 @@ def review(
         case "TokenReview":
             return {**answer, "status": _token_status(str(spec.get("token") or ""), access, now)}
         case "SelfSubjectReview":
-            user = UNIDENTIFIED if caller is None else caller.user
-            info = {"username": user.name, "groups": list(user.groups)}
             del answer["spec"]
-            return {**answer, "status": {"userInfo": info}}
+            return {**answer, "status": {"userInfo": user_info(caller)}}
         case "SelfSubjectRulesReview":
             if not spec.get("namespace"):
                 raise Failure(400, "no namespace on request")

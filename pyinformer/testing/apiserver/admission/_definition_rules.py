@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Final
@@ -21,13 +21,17 @@ from typing import Final
 import msgspec
 
 from pyinformer.objects import JSONObject, JSONValue, SchemaCause
-from pyinformer.testing.apiserver.admission._expressions import EvaluationError, evaluate, reads
+from pyinformer.testing.apiserver.admission._expressions import (
+    EvaluationError,
+    evaluate,
+    message_of,
+    reads,
+)
 from pyinformer.testing.apiserver.storage import is_same_json
 
 _ABSENT: Final = object()
 _RULES: Final = "x-kubernetes-validations"
 _METADATA: Final[JSONObject] = {"name": {}, "generateName": {}}
-_LONGEST_MESSAGE: Final = 5120  # bytes of one that an expression makes
 _RESERVED: Final = frozenset(
     (
         *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for"),
@@ -65,11 +69,10 @@ def _found(value: JSONValue, old: object, schema: JSONObject, path: str) -> Iter
     for rule in schema.get(_RULES) or ():
         yield from _broken(rule, value, old, schema, path)
     if isinstance(value, dict):
-        properties = schema.get("properties") or {}
-        others = schema.get("additionalProperties")
+        properties, others = _fields(schema)
         for name, one in value.items():
             below = properties.get(name, others)
-            if isinstance(below, dict):
+            if below:
                 before = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
                 place = f"{path}.{name}" if name in properties else f"{path}[{name}]"
                 yield from _found(one, before, below, place.removeprefix("."))
@@ -84,12 +87,8 @@ def _same_item(item: JSONValue, old: object, schema: JSONObject) -> object:
     """Return the item of a list before, which only lists with keys can show."""
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return _ABSENT
-    keys = schema.get("x-kubernetes-list-map-keys") or ()
-
-    def identity(one: JSONValue) -> list[object]:
-        return [one.get(key) for key in keys] if isinstance(one, dict) else []
-
-    return next((one for one in old if identity(one) == identity(item)), _ABSENT)
+    sought = _identity(item, schema)
+    return next((one for one in old if _identity(one, schema) == sought), _ABSENT)
 
 
 def _broken(
@@ -110,7 +109,7 @@ def _broken(
     try:
         if evaluate(expression, known) is True:
             return
-        why = _message(rule, known) or f"failed rule: {expression}"
+        why = message_of(rule, known) or f"failed rule: {expression}"
         sentence = _sentence(reason, value, why)
     except EvaluationError as error:
         kind = msgspec.json.encode(schema.get("type") or "").decode()
@@ -118,19 +117,6 @@ def _broken(
         sentence = f"Invalid value: {kind}: {error} evaluating rule: {shown}"
         reason, where = "FieldValueInvalid", path
     yield reason, where or "<nil>", sentence
-
-
-def _message(rule: JSONObject, known: Mapping[str, object]) -> str:
-    text = str(rule.get("message") or "")
-    if not rule.get("messageExpression"):
-        return text
-    try:
-        found = evaluate(str(rule["messageExpression"]), known)
-    except EvaluationError:
-        return text  # as a real server, which logs it
-    if not isinstance(found, str) or not found.strip() or "\n" in found:
-        return text
-    return found if len(found.encode()) <= _LONGEST_MESSAGE else text
 
 
 def _sentence(reason: str, value: JSONValue, why: str) -> str:

@@ -67,6 +67,7 @@ _SPACES: Final = "".join(
 )
 _UNDEFINED: Final = "Undefined variable or function"
 _COMPILED: Final = 1024
+_LONGEST_MESSAGE: Final = 5120  # bytes of one that an expression makes
 _SHOWN: Final = 100
 
 
@@ -96,6 +97,28 @@ def evaluate(expression: str, variables: Mapping[str, object]) -> object:
         raise EvaluationError(f"no such key: {error.args[0]}") from None
     except (ValueError, TypeError, ArithmeticError, IndexError) as error:
         raise EvaluationError(_first_line(error)) from None
+
+
+def message_of(rule: Mapping[str, object], known: Mapping[str, object]) -> str:
+    """Return the text of a rule that is broken; "" if it has none.
+
+    Args:
+        rule: with a `message`, and perhaps a `messageExpression`, whose failure a server only logs.
+        known: the variables by their names.
+
+    Raises:
+        Failure: only a real server can evaluate the expression (501).
+    """
+    text = str(rule.get("message") or "")
+    if not rule.get("messageExpression"):
+        return text
+    try:
+        found = evaluate(str(rule["messageExpression"]), known)
+    except EvaluationError:
+        return text
+    if not isinstance(found, str) or not found.strip() or "\n" in found:
+        return text
+    return found if len(found.encode()) <= _LONGEST_MESSAGE else text
 
 
 def reads(expression: str, variable: str) -> bool:

@@ -6,7 +6,7 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ from pyinformer.testing.apiserver.admission._attributes import Attributes, fulfi
 from pyinformer.testing.apiserver.admission._expressions import (
     EvaluationError,
     evaluate,
+    message_of,
     not_evaluated,
 )
 from pyinformer.testing.apiserver.requests import Failure, failures
@@ -153,7 +154,7 @@ def _judged(
         try:
             if evaluate(expression, known) is True:
                 continue
-            why = _message(rule, known) or f"failed expression: {expression.strip()}"
+            why = message_of(rule, known) or f"failed expression: {expression.strip()}"
             yield why, str(rule.get("reason") or "Invalid")
         except EvaluationError as error:
             yield from _on_error(policy, f"expression '{expression}' resulted in error: {error}")
@@ -162,17 +163,6 @@ def _judged(
 def _on_error(policy: JSONObject, why: str) -> Iterator[tuple[str, str]]:
     if policy["spec"].get("failurePolicy") != "Ignore":
         yield why, "Invalid"
-
-
-def _message(rule: JSONObject, known: Mapping[str, object]) -> str:
-    text = str(rule.get("message") or "")
-    if not rule.get("messageExpression"):
-        return text
-    try:
-        found = evaluate(rule["messageExpression"], known)
-    except EvaluationError:
-        return text
-    return found if isinstance(found, str) and found.strip() and "\n" not in found else text
 
 
 def _denied(attributes: Attributes, why: str, reason: str) -> Failure:

@@ -12,15 +12,14 @@ from functools import partial
 
 import msgspec
 
-from pyinformer.objects import JSONObject
 from pyinformer.testing import _wall_clock
 from pyinformer.testing.apiserver.access import (
-    UNIDENTIFIED,
     Access,
     Caller,
     account_token,
     attributes_of,
     review,
+    user_info,
 )
 from pyinformer.testing.apiserver.admission import Admission, WriteReview
 from pyinformer.testing.apiserver.patches import APPLY, json_object
@@ -402,7 +401,7 @@ class RequestHandler:
     ) -> None:
         backend = self._backend
         is_named = route.verb != "deletecollection"
-        review = backend.admission.review(_user_info(caller), names=is_named)
+        review = backend.admission.review(user_info(caller), names=is_named)
         write = WriteCall(
             resource=resource,
             route=route,
@@ -430,12 +429,6 @@ def _warnings(write: WriteCall, review: WriteReview | None) -> list[str]:
     """Return what a write warns of; a reviewed one begins again with each answer."""
     found = [*write.warnings, *(review.warnings if review is not None else ())]
     return list(dict.fromkeys(found))
-
-
-def _user_info(caller: Caller | None) -> JSONObject:
-    """Return a user as reviews name it."""
-    user = UNIDENTIFIED if caller is None else caller.user
-    return {"username": user.name, "groups": list(user.groups)}
 
 
 def _record(call: HandlerCall, route: Route, query: dict[str, str], now: float) -> RequestRecord:

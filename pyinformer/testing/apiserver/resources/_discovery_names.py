@@ -52,14 +52,16 @@ SHORT_NAMES: Final = {
     "priorityclasses.scheduling.k8s.io": ("pc",),
     "storageclasses.storage.k8s.io": ("sc",),
 }
-_ADMISSION_PLURALS: Final = (
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "mutatingwebhookconfigurations",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
-)
+ADMISSION_GROUP: Final = "admissionregistration.k8s.io"
+ADMISSION_KINDS: Final = {
+    "mutatingadmissionpolicies": "MutatingAdmissionPolicy",
+    "mutatingadmissionpolicybindings": "MutatingAdmissionPolicyBinding",
+    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+    "validatingadmissionpolicies": "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBinding",
+    "validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
+}
+"""The resources of that group, and their kinds."""
 CATEGORIES: Final = {
     **dict.fromkeys(
         (
@@ -79,7 +81,7 @@ CATEGORIES: Final = {
     **dict.fromkeys(
         (
             "customresourcedefinitions.apiextensions.k8s.io",
-            *(f"{plural}.admissionregistration.k8s.io" for plural in _ADMISSION_PLURALS),
+            *(f"{plural}.{ADMISSION_GROUP}" for plural in ADMISSION_KINDS),
         ),
         ("api-extensions",),
     ),

@@ -13,6 +13,8 @@ from typing import Literal, TypeAlias
 from pyinformer.objects import JSONObject, split_api_version
 from pyinformer.testing.apiserver.resources._built_in_schemas import built_in_schema
 from pyinformer.testing.apiserver.resources._discovery_names import (
+    ADMISSION_GROUP,
+    ADMISSION_KINDS,
     CATEGORIES,
     SCALES,
     SHORT_NAMES,
@@ -40,12 +42,7 @@ _WITH_GENERATION = frozenset(
         "poddisruptionbudgets.policy",
         "priorityclasses.scheduling.k8s.io",
         "customresourcedefinitions.apiextensions.k8s.io",
-        "mutatingadmissionpolicies.admissionregistration.k8s.io",
-        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
-        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-        "validatingadmissionpolicies.admissionregistration.k8s.io",
-        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
-        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        *(f"{plural}.{ADMISSION_GROUP}" for plural in ADMISSION_KINDS),
     )
 )
 """The built-in resources whose objects have a metadata.generation."""
@@ -229,15 +226,6 @@ _REVIEWS = (
     ("authorization.k8s.io", "SubjectAccessReview"),
 )
 
-_ADMISSION_KINDS = (
-    ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
-    ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
-    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-    ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-    ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
-    ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-)
-
 _TYPES: tuple[ResourceType, ...] = (
     *_core(),
     ResourceType("apps", "v1", "Deployment", "deployments", has_status=True),
@@ -297,14 +285,14 @@ _TYPES: tuple[ResourceType, ...] = (
     ),
     *(
         ResourceType(
-            "admissionregistration.k8s.io",
+            ADMISSION_GROUP,
             "v1",
             kind,
             plural,
             namespaced=False,
             has_status=kind == "ValidatingAdmissionPolicy",
         )
-        for kind, plural in _ADMISSION_KINDS
+        for plural, kind in ADMISSION_KINDS.items()
     ),
     ResourceType("", "v1", "Binding", "bindings", is_virtual=True),
     ResourceType(

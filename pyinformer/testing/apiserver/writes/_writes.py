@@ -365,8 +365,9 @@ class Writes:
             _registry_strategy.check_dependents(options)
             _registry_strategy.check_delete(resource, old, options.get("preconditions") or {})
             terms = WriteParameters(dry_run=dry_run, reviewer=reviewer)
-            _reviewing.check(resource, old.to_dict(), None, terms)
-            before = _registry_strategy.held_for_dependents(old.to_dict(), options)
+            before = old.to_dict()
+            _reviewing.check(resource, before, None, terms)
+            before = _registry_strategy.held_for_dependents(before, options)
             if resource.qualified_name == DEFINITIONS and not dry_run:
                 return self._delete_definition(old, before), False
             grace = 0 if at_once else _registry_strategy.grace_seconds(resource, before, options)
