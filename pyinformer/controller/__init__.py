@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         FailingKeyStatus,
         HotLoopStatus,
         NoopWriteStatus,
+        WaitingKeyStatus,
         WorkerStatus,
     )
     from pyinformer.controller.conventions import (
@@ -116,6 +117,7 @@ _HOMES = {
     "SourceStatus": "sources",
     "StateFunction": "sources",
     "TimerSource": "sources",
+    "WaitingKeyStatus": "_status",
     "WatchedSource": "sources",
     "WorkerStatus": "_status",
     "all_of": "sources",
@@ -171,6 +173,7 @@ __all__ = [
     "SourceStatus",
     "StateFunction",
     "TimerSource",
+    "WaitingKeyStatus",
     "WatchedSource",
     "WorkerStatus",
     "all_of",

@@ -34,6 +34,7 @@ from pyinformer.controller._requeue_policy import Outcome, RequeuePolicy
 from pyinformer.controller._result import Result
 from pyinformer.controller._runaway_reconciles import LoopDetector, ReconcileWrites
 from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
+from pyinformer.controller._waiting_keys import WaitingKeys
 from pyinformer.controller._workers import WorkerPool
 from pyinformer.controller.sources import OwnedSource, Reason, request_text
 from pyinformer.errors import (
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _SHOWN_FAILING: Final = 20  # keys in the status: people read no more
+_SHOWN_WAITING: Final = 100  # a slow rollout may stop as many, and each is asked for by its key
 _KEYS_SECONDS: Final = 10.0  # for initial keys, if namespaces have used up the time of the start
 _RELEASED: Final = 64  # held requests that come back in one step of the loop
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout", "panic")
@@ -152,6 +154,7 @@ class Engine(Generic[V]):
         self._workers = workers
         self._invoker = invoker
         self._outcomes = RequeuePolicy(FencedLimiter(name, options.rate_limiter))
+        self._waits = WaitingKeys()
         self._detector = LoopDetector(name, options)
         self._hot = self._detector.hot_loops
         self._held = self._detector.held
@@ -325,10 +328,12 @@ class Engine(Generic[V]):
         gate, requests = self.requests.gate, self.requests
         if gate is None:
             return
-        for request_id in {*self._queue.waiting(), *self._held, *self._outcomes.failing}:
+        known = {*self._queue.waiting(), *self._held, *self._outcomes.failing, *self._waits.waits}
+        for request_id in known:
             if not gate.admits(request_id):
                 requests.forget(request_id)
                 self._outcomes.forget(request_id)
+                self._waits.forget(request_id)
                 self._forget_held(request_id, loop_time())
             yield
 
@@ -401,6 +406,8 @@ class Engine(Generic[V]):
             outcomes=MappingProxyType({**self._counts, "cancelled": self._pool.cancelled}),
             failing=len(self._outcomes),
             failing_keys=self._failing_keys(now),
+            waiting=len(self._waits.waits),
+            waiting_keys=self._waits.longest(_SHOWN_WAITING, now),
             hot=tuple(found.request for found in hot_loops),
             hot_loops=hot_loops,
             noop_writes=self._detector.noop_writes(now),
@@ -498,6 +505,10 @@ class Engine(Generic[V]):
             elif is_panic(ended):
                 self._counts["panic"] += 1
         self._counts[outcome.kind] += 1
+        result = outcome.result
+        if result is not None or self._waits.waits:
+            waiting_for = "" if result is None else result.waiting_for
+            self._waits.record(request._id, waiting_for, now)
         if self._metrics is not None:
             self._metrics.reconciled(seconds)
         return outcome

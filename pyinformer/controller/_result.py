@@ -22,7 +22,7 @@ class Result:
 
     Raises:
         InvalidArgumentError: the time is negative or not finite.
-        InvalidTypeError: the priority is not an integer.
+        InvalidTypeError: the priority is not an integer, or `waiting_for` is not text.
     """
 
     requeue_after_seconds: float | None = None
@@ -30,6 +30,10 @@ class Result:
     earlier. The backoff ends in either case."""
     priority: int | None = None
     """The priority of that reconcile; None keeps the priority of the request."""
+    waiting_for: str = ""
+    """What the object waits for, as one sentence, such as `StatefulSet shop/orders: 1 of 3 replicas
+    are available`; the status shows it, and for how long. Empty if nothing is awaited. It is for
+    people, so it must not contain secrets."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
@@ -38,6 +42,9 @@ class Result:
         if self.priority is not None and not isinstance(self.priority, int):
             reason = f"must be an integer, not {type(self.priority).__name__}"
             raise InvalidTypeError("priority", reason)
+        if not isinstance(self.waiting_for, str):
+            reason = f"must be text, not {type(self.waiting_for).__name__}"
+            raise InvalidTypeError("waiting_for", reason)
 
 
 Reconcile: TypeAlias = Callable[

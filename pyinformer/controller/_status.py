@@ -55,6 +55,22 @@ class FailingKeyStatus:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingKeyStatus:
+    """An object whose reconcile returned that it waits."""
+
+    request: str
+    """The object, as in WorkerStatus."""
+    waiting_for: str
+    """What it waits for, as its last reconcile returned it."""
+    seconds: float
+    """For how long its reconciles have returned that they wait."""
+
+    def __str__(self) -> str:
+        return printable(f"{self.request} for {self.seconds:.0f} s ({self.waiting_for})")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HotLoopStatus:
     """An object that is reconciled too often, as of its detection."""
 
@@ -135,6 +151,10 @@ class ControllerStatus:
     failing_keys: tuple[FailingKeyStatus, ...] = ()
     """The worst of the objects that `failing` counts, those with the most failures first; twenty
     at most, out of the thousand that have failed for longest."""
+    waiting: int = 0
+    """Objects whose last reconcile returned that it waits for something."""
+    waiting_keys: tuple[WaitingKeyStatus, ...] = ()
+    """Those that have waited for longest; a hundred at most."""
 
     def line(self) -> str:
         """Return the state in one line, for people."""
@@ -164,6 +184,9 @@ class ControllerStatus:
             parts.append(f"{fail}, last: {self.last_error}")
         if given_up := self.outcomes.get("terminal", 0):
             parts.append(f"{given_up} not retried (terminal error)")
+        if self.waiting_keys:
+            waits = "1 waits" if self.waiting == 1 else f"{self.waiting} wait"
+            parts.append(f"{waits}, longest: {self.waiting_keys[0]}")
         if self.hot:
             parts.append(f"hot loops of {', '.join(self.hot)}")
         if self.stuck:

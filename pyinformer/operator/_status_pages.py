@@ -40,6 +40,7 @@ from pyinformer.operator._health_verdicts import (
     HealthVerdict,
     Status,
     controllers_of,
+    engaged_controllers_of,
     informers_of,
     sharing_of,
     watchdog_of,
@@ -47,7 +48,7 @@ from pyinformer.operator._health_verdicts import (
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster, PooledClusterStatus
-    from pyinformer.controller import ControllerStatus, EngagedClusterStatus
+    from pyinformer.controller import ControllerStatus, EngagedClusterStatus, WaitingKeyStatus
     from pyinformer.fleet import FleetClusterStatus
     from pyinformer.operator._health_server import Page
 
@@ -110,7 +111,7 @@ class StatusPages:
         return Document(JSON, self._json())
 
     def explain(self, query: Mapping[str, str]) -> str | JSONObject:
-        """Explain what the caches hold for a key.
+        """Explain what the caches hold for a key, and what its reconciles wait for.
 
         Args:
             query: `key=namespace/name`; `informer=pods.v1` for one of several; `format=json`
@@ -125,7 +126,14 @@ class StatusPages:
             reason = "is missing, as in /explain?informer=pods.v1&key=default/web-1"
             raise InvalidArgumentError("key", f"{reason}; there are: {names}")
         found = [one.explain(key) for one in self._informers(query.get("informer", ""))]
-        return "\n\n".join(map(str, found)) if shown == "text" else {"explanations": _plain(found)}
+        waits = list(_waits_of(key, (one.status() for one in self._watched())))
+        if shown != "text":
+            return {"explanations": _plain(found), "waits": _plain(dict(waits))}
+        lines = (
+            printable(f"{name} waits for {wait.seconds:.0f} s: {wait.waiting_for}")
+            for name, wait in waits
+        )
+        return "\n\n".join((*map(str, found), *lines))
 
     def _known(self) -> list[SharedInformer[Any]]:
         return list(dict.fromkeys(_informers_of(self._watched())))
@@ -320,6 +328,15 @@ def _engaged_of(status: Status) -> tuple[EngagedClusterStatus, ...]:
 
 def _fleet_of(status: Status) -> tuple[FleetClusterStatus, ...]:
     return status.clusters if isinstance(status, FleetStatus) else ()
+
+
+def _waits_of(key: str, statuses: Iterable[Status]) -> Iterator[tuple[str, WaitingKeyStatus]]:
+    """Yield what the objects of a key wait for, with the controllers; of any cluster."""
+    for status in statuses:
+        for controller in (*controllers_of(status), *engaged_controllers_of(status)):
+            for wait in controller.waiting_keys:
+                if key in {wait.request, wait.request.partition(":")[2]}:
+                    yield controller.name, wait
 
 
 def _abandoned(statuses: Iterable[Status]) -> Iterator[str]:

@@ -76,6 +76,7 @@ PUBLIC: dict[str, list[str]] = {
         "CacheMutatedError",
         "CacheNotSyncedError",
         "CacheSyncTimeoutError",
+        "ChildrenNotReadyError",
         "ClusterUnavailableError",
         "ConfigurationError",
         "ConfigurationNotFoundError",
@@ -303,6 +304,7 @@ PUBLIC: dict[str, list[str]] = {
         "SourceStatus",
         "StateFunction",
         "TimerSource",
+        "WaitingKeyStatus",
         "WatchedSource",
         "WorkerStatus",
         "all_of",
@@ -364,6 +366,7 @@ PUBLIC: dict[str, list[str]] = {
         "Webhooks",
     ],
     "pyinformer.readiness": ["Readiness", "State", "of"],
+    "pyinformer.children": ["Children", "Condition", "Status"],
     "pyinformer.policies": [
         "Action",
         "MutatingPolicy",

@@ -1,0 +1,58 @@
+"""The objects whose reconciles return that they wait for something, and since when."""
+
+# Pure: it knows no event loop.
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, final
+
+from pyinformer.controller._status import WaitingKeyStatus
+from pyinformer.controller.sources import request_text
+
+if TYPE_CHECKING:
+    from pyinformer.controller.sources import RequestId
+
+
+class _Wait(NamedTuple):
+    waiting_for: str
+    since_at: float
+
+
+@final
+class WaitingKeys:
+    """Remembers one sentence for each object that waits. Any thread may read."""
+
+    def __init__(self) -> None:
+        self.waits: dict[RequestId, _Wait] = {}
+        """By object; the one that has waited for longest is first."""
+
+    def record(self, request_id: RequestId, waiting_for: str, now: float) -> None:
+        """Record what a reconcile returned: what it waits for; empty if it does not wait."""
+        if not waiting_for:
+            self.waits.pop(request_id, None)
+            return
+        known = self.waits.get(request_id)
+        self.waits[request_id] = _Wait(waiting_for, now if known is None else known.since_at)
+
+    def forget(self, request_id: RequestId) -> None:
+        """Forget an object that another replica has by now."""
+        self.waits.pop(request_id, None)
+
+    def longest(self, number: int, now: float) -> tuple[WaitingKeyStatus, ...]:
+        """Return the objects that have waited for longest.
+
+        Args:
+            number: how many at most.
+            now: monotonic seconds.
+        """
+        found = list(self.waits.items())  # one step: another thread may read
+        return tuple(_shown(*each, now) for each in islice(found, number))
+
+
+def _shown(request_id: RequestId, wait: _Wait, now: float) -> WaitingKeyStatus:
+    return WaitingKeyStatus(
+        request=request_text(request_id),
+        waiting_for=wait.waiting_for,
+        seconds=max(0.0, now - wait.since_at),
+    )
