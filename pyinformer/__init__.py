@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyinformer import admission as admission
     from pyinformer import blocking as blocking
     from pyinformer import cache as cache
+    from pyinformer import children as children
     from pyinformer import client as client
     from pyinformer import controller as controller
     from pyinformer import fleet as fleet
@@ -83,6 +84,7 @@ _NAMESPACES = (
     "admission",
     "blocking",
     "cache",
+    "children",
     "client",
     "controller",
     "fleet",

@@ -37,7 +37,7 @@ own text, and derives from the builtin exception that fits. Errors can be pickle
       LifecycleError                         (RuntimeError)
       EventStreamOverflowError               (RuntimeError)
       QueueClosedError                       (RuntimeError)
-      TerminalError, RetryAfter
+      TerminalError, RetryAfter, ChildrenNotReadyError
         FencedError
       ReconcileTimeoutError                  (TimeoutError)
       RecordingFileError                     (OSError)
@@ -68,6 +68,7 @@ __all__ = [
     "CacheMutatedError",
     "CacheNotSyncedError",
     "CacheSyncTimeoutError",
+    "ChildrenNotReadyError",
     "ClusterUnavailableError",
     "ConfigurationError",
     "ConfigurationNotFoundError",
@@ -951,6 +952,37 @@ class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP heade
         self.reason = reason
         because = f": {reason}" if reason else ""
         super().__init__(f"to be retried after {retry_after_seconds:g} s{because}")
+
+
+@final
+class ChildrenNotReadyError(InformerError):
+    """Raised by `children.ready()`: the reconcile ends here, and is called again when they change.
+
+    It is not a failure of the reconcile. A function that catches it must raise it again.
+
+    Attributes:
+        waiting_for: each child that is not ready, with the reason: `StatefulSet shop/orders: 1 of 3
+            replicas are available`.
+        stage: the stage of the first of them; empty for the one without a name.
+        timeout_seconds: how long they may take; None without a deadline.
+        has_failed: whether one of them has failed, by its own status, rather than takes time.
+    """
+
+    def __init__(
+        self,
+        waiting_for: Sequence[str],
+        *,
+        stage: str = "",
+        timeout_seconds: float | None = None,
+        has_failed: bool = False,
+    ) -> None:
+        self.waiting_for: tuple[str, ...] = tuple(waiting_for)
+        self.stage = stage
+        self.timeout_seconds = timeout_seconds
+        self.has_failed = has_failed
+        first = self.waiting_for[0] if self.waiting_for else "the children are not ready"
+        others = len(self.waiting_for) - 1
+        super().__init__(f"{first}, and {others} more" if others > 0 else first)
 
 
 @final

@@ -31,6 +31,7 @@ NAMESPACES = {
     "pyinformer.admission": "pyinformer.admission: webhooks",
     "pyinformer.policies": "pyinformer.policies: admission policies from code",
     "pyinformer.readiness": "pyinformer.readiness: whether an object is ready",
+    "pyinformer.children": "pyinformer.children: what an object owns, as one set",
     "pyinformer.operator": "pyinformer.operator: custom resources, what it owns, probes",
     "pyinformer.blocking": "pyinformer.blocking: the blocking face",
     "pyinformer.kopf": "pyinformer.kopf: kopf on pyinformer",

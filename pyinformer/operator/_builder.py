@@ -17,6 +17,7 @@ from pyinformer.cache.informer import (
     checked_namespaces,
     informer_in_range,
 )
+from pyinformer.children import ChildSets, owner_of_child, set_name
 from pyinformer.client.cluster import Cluster
 from pyinformer.controller import Controller, ControllerOptions, Gate, own_requests
 from pyinformer.controller.conventions import EventRecorder
@@ -183,7 +184,9 @@ class ControllerBuilder:
             informers: those of all that it reconciles, owns and watches, and others that must have
                 synced before.
         """
-        reconcile = each.bound_to(self.cluster, field_manager=self._operator)
+        owned = [informers[scope_of(one)] for one in each.owns]
+        sets = self._child_sets(each, owned) if each.takes_children else None
+        reconcile = each.bound_to(self.cluster, field_manager=self._operator, sets=sets)
         beats = None if each.every_seconds is None else Beats(each.every_seconds, is_spread=True)
         if beats is not None:
             reconcile = beats.timed(reconcile, waits_for_event=each.waits_for_event)
@@ -202,8 +205,10 @@ class ControllerBuilder:
                 beats.share(self._wall_clock)
         if self._gate_of is not None:
             controller.engine.requests.gate = self._gate_of(controller, each)
-        for owned in each.owns:
-            controller.owns(informers[scope_of(owned)], predicate=owned.predicate)
+        for declared, informer in zip(each.owns, owned, strict=True):
+            controller.owns(informer, predicate=declared.predicate)
+            if sets is not None:  # of other namespaces, which no owner reference can name
+                controller.watches(informer, owner_of_child, predicate=declared.predicate)
         for watched in each.watches:
             controller.watches(
                 informers[scope_of(watched)],
@@ -213,6 +218,16 @@ class ControllerBuilder:
         for informer in informers.values():
             controller.engine.add_informer(informer)
         return controller
+
+    def _child_sets(self, each: Reconciler, owned: list[SharedInformer[Any]]) -> ChildSets:
+        return ChildSets(
+            self.cluster,
+            set_name(self._operator, each.name),
+            owned,
+            events=self.event_recorder,
+            status_fields=each.status_fields,
+            namespaces=self.namespaces,
+        )
 
     def sources_of_deletions(
         self, each: Reconciler

@@ -20,6 +20,7 @@ from pyinformer._runtime.tasks import check_callable, check_not_imported, check_
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.cache.store import IndexFunction, Lister
+from pyinformer.children import Children
 from pyinformer.client.cluster import Cluster, check_cluster, connect, state_of, writing_as
 from pyinformer.client.transport import ClusterConfig, ForeignClient
 from pyinformer.controller import Controller, ControllerOptions, Result, on_stop_signal
@@ -101,6 +102,10 @@ class Register(Protocol[M]):
     def __call__(
         self, function: Callable[[Request, M | None, BlockingCluster], _R], /
     ) -> Callable[[Request, M | None, BlockingCluster], _R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[Request, M, Children], _A], /
+    ) -> Callable[[Request, M, Children], _A]: ...
 
 
 class RegisterHook(Protocol[_O, M]):
@@ -241,6 +246,10 @@ class Operator:
         `BlockingCluster` in place of the Cluster: the same methods, which block. If the reconcile
         is cancelled, because of its deadline or at the end, its blocking call raises
         LifecycleError.
+
+        An async function whose third argument is called `children` gets
+        `pyinformer.children.Children` in place of the cluster, and is called only for an object
+        that is there and not being deleted.
 
         While the operator runs, a new registration starts beside the others, and is not removed
         before the end: see `wait_started`.

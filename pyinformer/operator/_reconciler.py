@@ -5,18 +5,20 @@ Arguments are checked when the decorator is called, so the traceback shows the u
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar, final
 
-from pyinformer._runtime.tasks import check_callable, check_plain
+from pyinformer._runtime.tasks import check_callable, check_plain, is_asynchronous, name_of
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Scope
-from pyinformer.client.cluster import Cluster
+from pyinformer.children import Children, ChildSets
+from pyinformer.client.cluster import Cluster, writing_as
 from pyinformer.controller import ControllerOptions, Result
 from pyinformer.controller.sources import PredicateFunction, Request
-from pyinformer.errors import InvalidArgumentError, ModelMismatchError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, ModelMismatchError
 from pyinformer.objects import (
     GroupVersionResource,
     KubeObject,
@@ -31,6 +33,7 @@ from pyinformer.operator._custom_resource import CustomResource, declared_resour
 from pyinformer.operator._declarations import Owns, Watches, scope_of
 from pyinformer.operator._declared_caches import Declaration
 from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_as
+from pyinformer.operator._status_fields import status_fields_of
 from pyinformer.operator._timers import TimedReconcile
 
 M = TypeVar("M")
@@ -38,9 +41,11 @@ M = TypeVar("M")
 ReconcileFunction: TypeAlias = (
     Callable[[Request, M | None, Cluster], Awaitable[Result | None]]
     | Callable[[Request, M | None, BlockingCluster], Result | None]
+    | Callable[[Request, M, Children], Awaitable[Result | None]]
 )
 """A user's reconcile: it gets the request, the object or None if it is gone, and the cluster. A
-plain function runs in a thread, and gets the blocking face of the cluster."""
+plain function runs in a thread, and gets the blocking face of the cluster. One whose third argument
+is called `children` gets them in place of the cluster, and is called for objects that are there."""
 
 UnreadableFunction: TypeAlias = (
     Callable[[Request, KubeObject, Cluster, ModelMismatchError], Awaitable[Result | None]]
@@ -101,13 +106,42 @@ class Reconciler:
             return declared
         return CustomResource(resource=self.resource, kind=self.model.__name__)
 
-    def bound_to(self, cluster: Cluster, *, field_manager: str) -> TimedReconcile:
-        """Return the function for a Controller, async or plain as the registered one."""
-        function, unreadable = self.function, self.on_unreadable
+    @property
+    def status_fields(self) -> frozenset[str]:
+        """Which fields by convention the status of the model has: conditions and more."""
+        return frozenset() if self.model is None else status_fields_of(self.model)
+
+    @property
+    def takes_children(self) -> bool:
+        """Whether the function gets Children in place of the cluster."""
+        return takes_children(self.function)
+
+    def bound_to(
+        self, cluster: Cluster, *, field_manager: str, sets: ChildSets | None = None
+    ) -> TimedReconcile:
+        """Return the function for a Controller, async or plain as the registered one.
+
+        Args:
+            cluster: its cluster.
+            field_manager: the owner of the fields that it writes.
+            sets: of a function with children.
+        """
+        function: Callable[[Request, Any, Any], Any] = self.function
+        unreadable = self.on_unreadable
         calling = ClusterFunction(function, cluster, field_manager=field_manager)
         calling_unreadable = ClusterFunction(
             unreadable or function, cluster, field_manager=field_manager
         )
+
+        async def report(
+            request: Request, obj: KubeObject | None, mismatch: ModelMismatchError
+        ) -> Result | None:
+            """Call the hook for an object that does not fit the model, or raise."""
+            if unreadable is None or obj is None:
+                raise mismatch
+            return await calling_unreadable(
+                lambda given_cluster: unreadable(request, obj, given_cluster, mismatch)
+            )
 
         @shown_as(function)
         async def reconcile(request: Request, obj: KubeObject | None) -> Result | None:
@@ -115,16 +149,29 @@ class Reconciler:
             try:
                 given = self._decode(obj)
             except ModelMismatchError as error:
-                if unreadable is None or obj is None:
-                    raise
-                mismatch = error
-                return await calling_unreadable(
-                    lambda given_cluster: unreadable(request, obj, given_cluster, mismatch)
-                )
+                return await report(request, obj, error)
             with self._remembered(given, obj):
                 return await calling(lambda given_cluster: function(request, given, given_cluster))
 
-        return reconcile
+        if sets is None:
+            return reconcile
+
+        @shown_as(function)
+        async def with_children(request: Request, obj: KubeObject | None) -> Result | None:
+            """Call the function with the model and its children, if the object is there."""
+            with writing_as(field_manager):
+                if obj is None or obj.metadata.deletion_timestamp:
+                    return await sets.end(request.key, obj)
+                try:
+                    given = self._decode(obj)
+                except ModelMismatchError as error:
+                    return await report(request, obj, error)
+                with self._remembered(given, obj):
+                    return await sets.reconcile(
+                        obj, lambda children: calling(lambda _: function(request, given, children))
+                    )
+
+        return with_children
 
     def waits_for_event(self, obj: KubeObject | None) -> bool:
         """Return whether an object does not fit the model, and no hook is called for it."""
@@ -166,6 +213,15 @@ def is_cluster_scoped(resource: GroupVersionResource, reconcilers: Iterable[Reco
     return is_built_in_cluster_scoped(resource)
 
 
+def takes_children(function: object) -> bool:
+    """Return whether the third argument of a function is called `children`."""
+    try:
+        names = list(inspect.signature(function).parameters)  # type: ignore[arg-type]  # checked
+    except (TypeError, ValueError):  # not a function, or one without a signature
+        return False
+    return names[2:3] == ["children"]
+
+
 def check_function(function: object) -> None:
     """Refuse a function that cannot be called as a reconcile.
 
@@ -173,6 +229,9 @@ def check_function(function: object) -> None:
         InvalidTypeError: with its name.
     """
     check_callable(function, "reconcile(request, object, cluster)", 3)
+    if takes_children(function) and not is_asynchronous(function):
+        reason = f"{name_of(function)} waits for its children, so that it must be `async def`"
+        raise InvalidTypeError("function", reason)
 
 
 def check_unreadable(hook: UnreadableFunction | None, model: type | None) -> None:

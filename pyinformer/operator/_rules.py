@@ -172,11 +172,11 @@ def _rules_of_class(
 ) -> Iterator[tuple[FieldPath, Rule | policies.Rule]]:
     for base in reversed(model.__mro__):
         yield from ((path, each) for each in vars(base).get(_ATTRIBUTE, ()))
-    for name, hint in _fields(model, arguments):
+    for name, hint in fields_of(model, arguments):
         yield from _rules(hint, (*path, name))
 
 
-def _fields(model: type, arguments: Sequence[object]) -> Iterator[tuple[str, object]]:
+def fields_of(model: type, arguments: Sequence[object]) -> Iterator[tuple[str, object]]:
     """Yield the fields of a class by their names in JSON; none of a class without fields."""
     if hasattr(model, "model_fields"):  # pydantic, which has resolved the names in annotations
         for name, field in model.model_fields.items():

@@ -172,6 +172,11 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
             " Lease has been renewed"
         ),
     ),
+    (
+        errors.ChildrenNotReadyError(["Pod a/b: is not scheduled", "Pod a/c: too"]),
+        Exception,
+        "Pod a/b: is not scheduled, and 1 more",
+    ),
     (errors.RetryAfter(2.5), Exception, "to be retried after 2.5 s"),
     (errors.RetryAfter(30, "quota"), Exception, "to be retried after 30 s: quota"),
     (

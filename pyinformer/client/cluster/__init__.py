@@ -7,6 +7,8 @@ from pyinformer.client.cluster._cluster import (
     claim_loop,
     state_of,
 )
+from pyinformer.client.cluster._condition_merge import by_type as by_type
+from pyinformer.client.cluster._condition_merge import with_changed as with_changed
 from pyinformer.client.cluster._connect import connect
 from pyinformer.client.cluster._discovery import Discovery
 from pyinformer.client.cluster._field_manager import writing_as
@@ -18,6 +20,7 @@ from pyinformer.client.cluster._log_stream import LogStream
 from pyinformer.client.cluster._managed_fields_upgrade import upgrade_managed_fields
 from pyinformer.client.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.client.cluster._patch_from_edits import edits_of as edits_of
+from pyinformer.client.cluster._patch_from_edits import status_body as status_body
 from pyinformer.client.cluster._pool import ClusterPool
 from pyinformer.client.cluster._pool_entry import PooledClusterStatus
 from pyinformer.client.cluster._rate_limited_requests import WriteOptions, WriteStatistics
@@ -29,6 +32,7 @@ from pyinformer.client.cluster._retry_on_conflict import (
     retry_on_conflict,
 )
 from pyinformer.client.cluster._targets import Parent, head_of
+from pyinformer.client.cluster._targets import is_metadata_alone as is_metadata_alone
 from pyinformer.client.cluster._write_context import (
     CURRENT_CALLER,
     CURRENT_WRITER,

@@ -124,22 +124,45 @@ def status_change_of(
         InvalidArgumentError: it is a whole object; or elements of a list cannot be distinguished.
         InvalidTypeError: `status` is not a status.
     """
-    if isinstance(status, KubeObject) or (isinstance(status, Mapping) and status.keys() >= _WHOLE):
-        raise InvalidArgumentError("status", "must be the new status, not a whole object")
-    found = before.to_dict().get("status")
-    seen: JSONObject = found if isinstance(found, dict) else {}
+    seen = _status_in(before)
     whole = seen if known is None else known
-    image = KubeObject(before.key, before.metadata, None, encode_body(whole), before.gvk)
+    after = _status_after(before, whole, status)
     with _within_the_limit("status"):
-        try:
-            after = _edited(image, whole, status, argument="status", level=2)
-        except InvalidObjectError:  # there is none yet, or one of an older version of the model
-            after = {**whole, **body_of(status, "status", level=2)}
         patch = merge_patch(whole, after)
         if known is not None:
             patch = joined_patch(merge_patch(seen, after), patch)
         whole_patch: JSONObject = {"status": patch} if patch else {}
         return StatusChange.of(whole_patch, {"status": seen}, {"status": whole})
+
+
+def status_body(before: KubeObject[object], status: Body) -> JSONObject:
+    """Return the whole new status of an object: what a model does not know of it stays.
+
+    Args:
+        before: the object as its caller knows it.
+        status: the new status: all of it as a dict, or what a model knows of it.
+
+    Raises:
+        InvalidArgumentError: it is a whole object; or elements of a list cannot be distinguished.
+        InvalidTypeError: `status` is not a status.
+    """
+    return _status_after(before, _status_in(before), status)
+
+
+def _status_in(obj: KubeObject[object]) -> JSONObject:
+    found = obj.to_dict().get("status")
+    return found if isinstance(found, dict) else {}
+
+
+def _status_after(before: KubeObject[object], whole: JSONObject, status: Body) -> JSONObject:
+    if isinstance(status, KubeObject) or (isinstance(status, Mapping) and status.keys() >= _WHOLE):
+        raise InvalidArgumentError("status", "must be the new status, not a whole object")
+    image = KubeObject(before.key, before.metadata, None, encode_body(whole), before.gvk)
+    with _within_the_limit("status"):
+        try:
+            return _edited(image, whole, status, argument="status", level=2)
+        except InvalidObjectError:  # there is none yet, or one of an older version of the model
+            return {**whole, **body_of(status, "status", level=2)}
 
 
 def _edits_of_model(before: KubeObject[object], edited: Body) -> tuple[JSONObject, JSONObject]:

@@ -1,0 +1,203 @@
+"""The marks of a set of children, on each of them and on their owner.
+
+They are those of an ApplySet, so that `kubectl apply --prune --applyset` and `kubectl get -l`
+understand them, with some of ours: which function has the child, and in which stage.
+
+Source:
+    KEP-3659, ApplySet specification.
+"""
+
+# Pure: it knows no event loop.
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+from typing import Final, NamedTuple, Self, final
+
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.objects import GroupVersionKind, JSONObject, KubeObject
+
+PART_OF: Final = "applyset.kubernetes.io/part-of"
+"""A label of each child: the id of its owner's set."""
+
+_ID: Final = "applyset.kubernetes.io/id"
+_TOOLING: Final = "applyset.kubernetes.io/tooling"
+_KINDS: Final = "applyset.kubernetes.io/contains-group-kinds"
+_NAMESPACES: Final = "applyset.kubernetes.io/additional-namespaces"
+_OURS: Final = "pyinformer/v1"  # of all versions of this library: an upgrade changes no owner
+_ROOM_BYTES: Final = 131_072  # a server takes 256 KiB of annotations, which others need, too
+
+_SET: Final = "pyinformer.dev/set"  # these are labels, which caches keep decoded
+_STAGE: Final = "pyinformer.dev/stage"
+_OWNER_UID: Final = "pyinformer.dev/owner-uid"
+_OWNER: Final = "pyinformer.dev/owner"  # an annotation: a key is too long for a label
+
+_STAGE_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,57}[A-Za-z0-9])?")
+_LONGEST_NAME: Final = 63  # of a label's value, and of the part of a finalizer behind the slash
+_DIGEST_BYTES: Final = 4
+
+
+class Stage(NamedTuple):
+    """A stage of a set: the later a stage, the earlier its children are deleted."""
+
+    ordinal: int
+    """1 for the first."""
+    name: str
+    """Empty for the one without a name."""
+
+    def __str__(self) -> str:
+        return f"stage {self.name or self.ordinal}"
+
+
+def check_stage(name: str) -> None:
+    """Refuse a name that cannot be that of a stage.
+
+    Raises:
+        InvalidArgumentError: naming what it may be.
+    """
+    if not isinstance(name, str) or (name and not _STAGE_NAME.fullmatch(name)):
+        reason = f"must be a word such as 'data', of at most 59 characters, got {name!r}"
+        raise InvalidArgumentError("stage", reason)
+
+
+def set_id(owner: KubeObject[object]) -> str:
+    """Return the id of an owner's set, which is the same for an owner that was created again."""
+    meta, kind = owner.metadata, owner.gvk
+    name = f"{meta.name}.{meta.namespace}.{kind.kind}.{kind.group}"
+    digest = urlsafe_b64encode(sha256(name.encode()).digest()).decode().rstrip("=")
+    return f"applyset-{digest}-v1"
+
+
+def set_name(operator: str, function: str) -> str:
+    """Return the name of all sets of a function, as the marks have it: `db-operator.databases`."""
+    whole = f"{operator}/{function}"
+    plain = re.sub(r"[^-A-Za-z0-9_.]", ".", whole)
+    if plain != whole.replace("/", ".") or len(plain) > _LONGEST_NAME:
+        digest = blake2b(whole.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        plain = f"{plain[: _LONGEST_NAME - len(digest) - 1]}.{digest}"
+    return plain.strip("-_.")
+
+
+def finalizer_of(name: str) -> str:
+    """Return the finalizer of owners whose children nothing else deletes in order.
+
+    Args:
+        name: of the sets, as `set_name` returns it.
+    """
+    return f"pyinformer.dev/{name}"
+
+
+def group_kind(kind: GroupVersionKind) -> str:
+    """Return a kind without its version, as the marks have it: `StatefulSet.apps`, `Secret`."""
+    return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+
+
+class Membership(NamedTuple):
+    """What the marks of a child say; any client may have written them."""
+
+    set_name: str
+    """The sets of the function that applied it; empty if none of ours did."""
+    stage: Stage
+    owner_uid: str
+    """The uid of its owner, if no owner reference can name it; else empty."""
+
+    @classmethod
+    def of(cls, child: KubeObject[object]) -> Self:
+        """Return the marks of a child."""
+        found = child.metadata.labels
+        ordinal, _, name = found.get(_STAGE, "").partition(".")
+        stage = Stage(int(ordinal) if ordinal.isascii() and ordinal.isdecimal() else 1, name)
+        return cls(found.get(_SET, ""), stage, found.get(_OWNER_UID, ""))
+
+
+def owner_of_child(child: KubeObject[object]) -> str | None:
+    """Return the key of the owner of a child whose owner no reference can name; else None.
+
+    It is the mapping by which a change of such a child requests its owner.
+    """
+    if not Membership.of(child).owner_uid:
+        return None
+    return child.annotations.get(_OWNER)
+
+
+def mark_child(
+    body: JSONObject, owner: KubeObject[object], name: str, stage: Stage, *, has_reference: bool
+) -> None:
+    """Write the marks into the body of a child.
+
+    Args:
+        body: changed in place; it has metadata.
+        owner: its owner.
+        name: of the sets of the function that has it.
+        stage: its stage.
+        has_reference: whether an owner reference names the owner; otherwise the marks do.
+    """
+    metadata = body["metadata"]
+    marks = {PART_OF: set_id(owner), _SET: name, _STAGE: f"{stage.ordinal}.{stage.name}".strip(".")}
+    if not has_reference:
+        marks[_OWNER_UID] = owner.metadata.uid
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), _OWNER: owner.key}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **marks}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OwnerMarks:
+    """Where the children of an owner may be; it names more places rather than too few."""
+
+    kinds: frozenset[str] = frozenset()
+    """As `group_kind` returns them."""
+    namespaces: frozenset[str] = frozenset()
+    """The namespaces but the owner's own."""
+
+    @classmethod
+    def of(cls, owner: KubeObject[object]) -> Self:
+        """Return what an owner has."""
+        found = owner.annotations
+        return cls(_split(found.get(_KINDS, "")), _split(found.get(_NAMESPACES, "")))
+
+    def __or__(self, other: OwnerMarks) -> OwnerMarks:
+        return OwnerMarks(self.kinds | other.kinds, self.namespaces | other.namespaces)
+
+    def __le__(self, other: OwnerMarks) -> bool:
+        return self.kinds <= other.kinds and self.namespaces <= other.namespaces
+
+    def written_on(self, owner: KubeObject[object]) -> tuple[JSONObject, JSONObject] | None:
+        """Return the marks of an owner as they are and as they shall be; None if they are so.
+
+        Raises:
+            InvalidArgumentError: they are more than the annotations of an object can have.
+        """
+        wanted: dict[str, str | None] = {
+            _TOOLING: _OURS,
+            _KINDS: ",".join(sorted(self.kinds)),
+            _NAMESPACES: ",".join(sorted(self.namespaces)) or None,
+        }
+        size = sum(len(text.encode()) for text in wanted.values() if text)
+        if size > _ROOM_BYTES:
+            reason = (
+                f"are of {len(self.kinds)} kinds in {len(self.namespaces)} other namespaces, whose"
+                f" names need {size:,} bytes of annotations of {owner.key!r}, and"
+                f" {_ROOM_BYTES:,} are the most: let several objects own them"
+            )
+            raise InvalidArgumentError("objects", reason)
+        labels, annotations = owner.metadata.labels, owner.annotations
+        is_marked = labels.get(_ID) == set_id(owner)
+        if is_marked and all(annotations.get(name) == text for name, text in wanted.items()):
+            return None
+        before = {name: annotations.get(name) for name in wanted}
+        return (
+            {"labels": _present({_ID: labels.get(_ID)}), "annotations": _present(before)},
+            {"labels": {_ID: set_id(owner)}, "annotations": _present(wanted)},
+        )
+
+
+def _split(text: str) -> frozenset[str]:
+    return frozenset(filter(None, (each.strip() for each in text.split(","))))
+
+
+def _present(marks: dict[str, str | None]) -> JSONObject:
+    return {name: text for name, text in marks.items() if text is not None}

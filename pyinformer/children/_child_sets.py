@@ -1,0 +1,288 @@
+"""What happens around each call of a function with children: it ends in one of four ways.
+
+It returns: what it has not applied again is deleted, and its status is written. It waits for
+children: the status says for which. It fails: nothing is deleted. Its object is being deleted: the
+function is not called, and the stages are deleted in reverse order if the owner has our finalizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+from pyinformer._runtime.clock import wall_time
+from pyinformer._runtime.tasks import loop_time
+from pyinformer.children._apply_set import (
+    PART_OF,
+    Membership,
+    OwnerMarks,
+    finalizer_of,
+    group_kind,
+    set_id,
+)
+from pyinformer.children._children import Children
+from pyinformer.children._member_caches import MemberCaches
+from pyinformer.children._owner import OwnerWrites
+from pyinformer.children._status import Verdict, composed, is_ready
+from pyinformer.controller import Result
+from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
+from pyinformer.errors import ChildrenNotReadyError, InformerError, UnknownResourceError
+
+if TYPE_CHECKING:
+    from pyinformer.cache.informer import SharedInformer
+    from pyinformer.client.cluster import APIResource, Cluster
+    from pyinformer.controller import EventRecorder
+    from pyinformer.objects import GroupVersionResource, KubeObject
+
+_UNCACHED_SECONDS: Final = 5.0  # kinds of earlier versions of a program have no cache to wake it
+_SHOWN: Final = 10  # children in one message
+_ALL_READY: Final = Verdict(is_ready=True, reason="ChildrenReady", message="")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Member:
+    api: APIResource
+    child: KubeObject[Any]
+
+    @property
+    def is_going(self) -> bool:
+        return bool(self.child.metadata.deletion_timestamp)
+
+    @property
+    def name(self) -> str:
+        return f"{self.child.gvk.kind} {self.child.key}"
+
+
+@final
+class ChildSets:
+    """The sets of all owners of one function, on one cluster.
+
+    Args:
+        cluster: the cluster.
+        name: of all its sets, as `set_name` returns it; the marks of children have it.
+        informers: of what it owns.
+        events: where transitions of the Ready condition are recorded.
+        status_fields: `conditions` and `observedGeneration`, if the status of its objects has them.
+        namespaces: those that the operator follows; None for all.
+        wall_clock: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        informers: Iterable[SharedInformer[Any]],
+        *,
+        events: EventRecorder,
+        status_fields: frozenset[str],
+        namespaces: frozenset[str] | None,
+        wall_clock: Callable[[], float] = wall_time,
+    ) -> None:
+        self._cluster = cluster
+        self._name = name
+        self._finalizer = finalizer_of(name)
+        self._caches = MemberCaches(informers)
+        self._events = events
+        self._fields = status_fields
+        self._namespaces = namespaces
+        self._wall_clock = wall_clock
+        self._waiting_since: dict[str, float] = {}  # by key; loop time
+
+    async def reconcile(
+        self, owner: KubeObject, call: Callable[[Children], Awaitable[Result | None]]
+    ) -> Result | None:
+        """Call the function once, and do what follows.
+
+        Args:
+            owner: the owner, which is not being deleted.
+            call: calls the function.
+
+        Raises:
+            BaseException: what the function raised.
+            InformerError: the children that are left could not be deleted, or the status written.
+
+        Cancellation:
+            Reaches the function, or the write that is under way.
+        """
+        key = owner.key
+        writes = OwnerWrites(self._cluster, owner, self._finalizer)
+        children = Children(self._cluster, writes, self._caches, name=self._name)
+        try:
+            returned = await call(children)
+            await self._prune(children, writes)
+        except ChildrenNotReadyError as error:
+            return await self._wait(key, children, error)
+        except Exception as error:
+            self._waiting_since.pop(key, None)
+            await self._explain(children, error)
+            raise
+        self._waiting_since.pop(key, None)
+        unready = children.unready()
+        verdict = _ALL_READY
+        if unready:
+            texts = [text for _, text, _ in unready]
+            has_failed = any(state == "Failed" for _, _, state in unready)
+            verdict = _unready("ChildFailed" if has_failed else "ChildrenNotReady", texts)
+        await self._write_status(children, verdict)
+        return returned
+
+    async def end(self, key: str, owner: KubeObject | None) -> Result | None:
+        """Delete the last stage that is there; release the owner when all are gone.
+
+        Args:
+            key: of the owner.
+            owner: the owner, which is being deleted; None if it is gone.
+
+        Raises:
+            InformerError: the server refused, or did not answer.
+
+        Cancellation:
+            Safe; the next call does the rest.
+        """
+        self._waiting_since.pop(key, None)
+        if owner is None or self._finalizer not in owner.metadata.finalizers:
+            return None
+        members = await self._members(owner, None)
+        if not members:
+            members = await self._listed(
+                owner
+            )  # caches may lag, and nothing else deletes what is left
+        if not members:
+            held = await enter_finalizer(self._cluster, owner, self._finalizer, add=False)
+            await leave_finalizer(self._cluster, held)
+            return None
+        last = max(map(_stage_of, members))
+        going = [one for one in members if _stage_of(one) == last]
+        for one in going:
+            if not one.is_going:
+                await self._cluster.delete(one.child, propagation="Foreground")
+        stage = Membership.of(going[0].child).stage
+        names = _shown([one.name for one in going])
+        is_cached = all(one.api.resource in self._caches.resources for one in going)
+        return Result(
+            None if is_cached else _UNCACHED_SECONDS,
+            waiting_for=f"{stage}: {names} must be gone",
+        )
+
+    async def _wait(self, key: str, children: Children, error: ChildrenNotReadyError) -> Result:
+        """Show what is waited for; come again by an event of a child, or at the deadline."""
+        now = loop_time()
+        since = self._waiting_since.setdefault(key, now)
+        left, reason = None, "ChildFailed" if error.has_failed else "WaitingForChildren"
+        if error.timeout_seconds is not None:
+            left = since + error.timeout_seconds - now
+            if left <= 0:
+                left, reason = None, "DeadlineExceeded"
+        await self._write_status(children, _unready(reason, error.waiting_for))
+        return Result(left, waiting_for=str(error))
+
+    async def _explain(self, children: Children, error: Exception) -> None:
+        """Show in the status why a child could not be applied; the error itself is raised."""
+        if not children.problem:
+            return
+        try:
+            await self._write_status(children, Verdict(False, "ChildRefused", children.problem))
+        except InformerError as another:
+            error.add_note(f"the status could not be written either: {another}")
+
+    async def _write_status(self, children: Children, verdict: Verdict) -> None:
+        """Write the status, if it has conditions or the function has returned one."""
+        owner, given = children.owner, children.given
+        if given is None and not self._fields:
+            return
+        before = is_ready(owner)
+        status = composed(owner, given, verdict, fields=self._fields, wall_clock=self._wall_clock)
+        found = await self._cluster.status(owner, status)
+        after = is_ready(found)
+        if after and not before:
+            self._events.event(owner, "Ready", "all children are ready")
+        elif before and not after:
+            self._events.event(owner, verdict.reason, verdict.message, type="Warning")
+
+    async def _prune(self, children: Children, writes: OwnerWrites) -> None:
+        """Delete what the function has not applied again; then the marks name what there is."""
+        owner = children.owner
+        members = await self._members(owner, children)
+        left = [one for one in members if (one.api.resource, one.child.key) not in children.applied]
+        for one in sorted(left, key=_stage_of, reverse=True):
+            if not one.is_going:
+                await self._cluster.delete(one.child)
+        if left:
+            return  # their events come
+        kinds = {group_kind(each.object.gvk) for each in children.applied.values()}
+        namespaces = {each.object.metadata.namespace for each in children.applied.values()}
+        marks = OwnerMarks(frozenset(kinds), frozenset(namespaces - {owner.metadata.namespace, ""}))
+        if marks.kinds or OwnerMarks.of(owner).kinds:
+            await writes.mark(marks)
+
+    async def _members(self, owner: KubeObject, children: Children | None) -> list[_Member]:
+        """Return the children of an owner: of caches, and of kinds without one from the server."""
+        discovery = self._cluster.discovery
+        found = [
+            _Member(await discovery.resource(resource), child)
+            for resource, child in self._caches.members(set_id(owner), self._name)
+            if self._is_mine(owner, child)
+        ]
+        if children is not None and OwnerMarks.of(owner).kinds <= self._cached_kinds(children):
+            return found
+        return found + await self._listed(owner, self._caches.resources)
+
+    def _cached_kinds(self, children: Children) -> frozenset[str]:
+        """Return the kinds that are known to have a cache, without a request."""
+        known = (self._cluster.discovery.known(one) for one in self._caches.resources)
+        cached = {group_kind(one.gvk) for one in known if one is not None}
+        return frozenset(cached | {group_kind(one.object.gvk) for one in children.applied.values()})
+
+    async def _listed(
+        self, owner: KubeObject, without: Iterable[GroupVersionResource] = ()
+    ) -> list[_Member]:
+        """Return the children that the server has, of the kinds in the owner's marks."""
+        marks, skipped = OwnerMarks.of(owner), frozenset(without)
+        found: list[_Member] = []
+        for kind in sorted(marks.kinds):
+            try:
+                (api, *_) = await self._cluster.discovery.find(kind)
+            except UnknownResourceError:
+                continue  # its definition is gone, and its objects with it
+            if api.resource in skipped:
+                continue
+            own = owner.metadata.namespace
+            places: list[str | None] = [None]
+            if api.namespaced and own:
+                places = sorted({own, *marks.namespaces})  # type: ignore[assignment]
+            for place in places:
+                resource = api.resource
+                children = self._cluster.list(
+                    resource.api_version,
+                    resource.resource,
+                    namespace=place,
+                    label_selector={PART_OF: set_id(owner)},
+                )
+                found += [
+                    _Member(api, child) async for child in children if self._is_mine(owner, child)
+                ]
+        return found
+
+    def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
+        """Return whether this function has applied a child for this very owner."""
+        marks, uid = Membership.of(child), owner.metadata.uid
+        if marks.set_name != self._name:
+            return False
+        if marks.owner_uid:
+            return marks.owner_uid == uid
+        return any(one.uid == uid for one in child.metadata.owner_references)
+
+
+def _stage_of(member: _Member) -> int:
+    return Membership.of(member.child).stage.ordinal
+
+
+def _unready(reason: str, texts: Iterable[str]) -> Verdict:
+    return Verdict(is_ready=False, reason=reason, message=_shown(list(texts), "; "))
+
+
+def _shown(texts: list[str], separator: str = ", ") -> str:
+    further = f"{separator}and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return f"{separator.join(texts[:_SHOWN])}{further}"

@@ -1,0 +1,327 @@
+"""The face of a set of children for one reconcile: apply them, wait for them, return the status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+from pyinformer import readiness
+from pyinformer.children._apply_set import (
+    PART_OF,
+    Membership,
+    OwnerMarks,
+    Stage,
+    check_stage,
+    group_kind,
+    mark_child,
+    set_id,
+)
+from pyinformer.client.cluster import Body, Cluster, body_of, is_metadata_alone
+from pyinformer.controller import Result, set_controller_reference
+from pyinformer.errors import (
+    AlreadyOwnedError,
+    APIStatusError,
+    ChildrenNotReadyError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFoundError,
+)
+from pyinformer.objects import (
+    GroupVersionResource,
+    JSONObject,
+    KubeObject,
+    check_iterable,
+    check_seconds,
+    object_key,
+)
+from pyinformer.readiness import Readiness
+
+if TYPE_CHECKING:
+    from pyinformer.children._member_caches import MemberCaches
+    from pyinformer.children._owner import OwnerWrites
+
+ReadinessRules = Mapping[tuple[str, str], Callable[[JSONObject], Readiness]]
+
+_WITHOUT_STATE = frozenset({"ConfigMap", "Secret"})  # of the core group: there is nothing to await
+
+
+class Identity(NamedTuple):
+    """Which object a child is."""
+
+    resource: GroupVersionResource
+    key: str
+
+
+class Applied(NamedTuple):
+    """A child that this reconcile has applied."""
+
+    stage: Stage
+    object: KubeObject
+
+
+class _Draft(NamedTuple):
+    identity: Identity
+    kind: str
+    body: JSONObject
+    current: KubeObject[Any] | None
+    has_reference: bool
+
+
+@final
+class Children:
+    """The objects that one object owns, as one call of its reconcile function wants them.
+
+    A function whose third argument is called `children` gets them in place of the cluster:
+
+        @app.reconcile("acme.io/v1", "databases", model=Database, owns=[...])
+        async def reconcile(request, database, children):
+            await children.apply([secret(database), service(database)])
+            await children.ready()
+            await children.apply([stateful_set(database)], stage="data")
+            return children.status(DatabaseStatus(...))
+
+    When the function has returned, the children of earlier calls that it has not applied again are
+    deleted. An error, or `ready()` that waits, deletes nothing.
+
+    Attributes:
+        cluster: the cluster, for all else.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        owner: OwnerWrites,
+        caches: MemberCaches,
+        *,
+        name: str,
+    ) -> None:
+        self.cluster: Cluster = cluster
+        self._owner = owner
+        self._caches = caches
+        self._name = name
+        self._set_id = set_id(owner.object)
+        self._stages: dict[str, Stage] = {}
+        self.applied: dict[Identity, Applied] = {}
+        """What this call has applied so far."""
+        self.problem: str = ""
+        """Why a child could not be applied, as the server said it."""
+        self.given: Body | None = None
+        """What `status` was called with."""
+        self.rules: ReadinessRules | None = None
+        """The rules of the last `ready`."""
+
+    @property
+    def owner(self) -> KubeObject:
+        """The object that owns them, in the newest version that this call knows."""
+        return self._owner.object
+
+    async def apply(self, objects: Iterable[Body], *, stage: str = "") -> list[KubeObject]:
+        """Make these objects be there, with an owner reference; nothing is sent if they are so.
+
+        Fields of theirs that others have changed are set back. All are checked before the first is
+        written. If the server refuses one, the others are still applied, and its error is raised.
+
+        Args:
+            objects: dicts or models, each with apiVersion, kind and a name. Without a namespace
+                they are in that of their owner. Of other namespaces, or of a cluster-scoped kind,
+                they have no owner reference: a finalizer of the owner deletes them.
+            stage: the name of a part of them, such as `data`. When the owner is deleted, a
+                finalizer deletes the stages in reverse order, each when the next is gone.
+
+        Returns:
+            The objects as the server has them, in the same order.
+
+        Raises:
+            InvalidArgumentError: an object lacks a name, is not among those that the function
+                owns, or was applied before in this call; or the owner's annotations have no room.
+            AlreadyOwnedError: another object, or another function, has one of them.
+            NotFoundError: the server does not serve its kind.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; some may have been applied.
+
+        Cancellation:
+            Some may have been applied; the next call applies the others.
+        """
+        check_stage(stage)
+        if isinstance(objects, Mapping | KubeObject | str):
+            raise InvalidArgumentError("objects", "must be a list of objects, not one of them")
+        check_iterable("objects", objects, shown="a list of objects")
+        chosen = self._stages.setdefault(stage, Stage(len(self._stages) + 1, stage))
+        try:
+            drafts = await self._drafts(objects, chosen)
+            await self._mark_owner(drafts)
+        except (AlreadyOwnedError, InvalidArgumentError, InvalidTypeError, NotFoundError) as error:
+            self.problem = str(error)
+            raise
+        return await self._apply(drafts, chosen)
+
+    async def _drafts(self, objects: Iterable[Body], stage: Stage) -> Collection[_Draft]:
+        """Return all children with their marks, checked before the first is written."""
+        drafts: dict[Identity, _Draft] = {}
+        for number, obj in enumerate(objects):
+            draft = await self._draft(f"objects[{number}]", obj, stage)
+            if draft.identity in drafts or draft.identity in self.applied:
+                reason = f"is {draft.kind} {draft.identity.key}, which was applied before"
+                raise InvalidArgumentError(f"objects[{number}]", reason)
+            drafts[draft.identity] = draft
+        return drafts.values()
+
+    async def ready(
+        self, *, timeout_seconds: float | None = None, rules: ReadinessRules | None = None
+    ) -> None:
+        """End this call unless all children that were applied so far are ready.
+
+        The function is called again when a child changes; until then nothing is requested. That it
+        waits, for which child and for how long, is in the status of the controller, and in the
+        condition `Ready` of the owner.
+
+        Args:
+            timeout_seconds: how long they may take before the condition says `DeadlineExceeded`,
+                counted in this process; the function is called then once more. None for any time.
+            rules: as for `readiness.of`.
+
+        Raises:
+            ChildrenNotReadyError: one of them is not ready. It is not an error of the function,
+                which must not catch it, or must raise it again.
+            InvalidArgumentError: the cache of one of them keeps its metadata alone.
+
+        Cancellation:
+            Safe.
+        """
+        if timeout_seconds is not None:
+            check_seconds("timeout_seconds", timeout_seconds)
+        self.rules = rules
+        unready = self.unready()
+        if unready:
+            stage, _, _ = unready[0]
+            raise ChildrenNotReadyError(
+                [text for _, text, _ in unready],
+                stage=stage.name,
+                timeout_seconds=timeout_seconds,
+                has_failed=any(state == "Failed" for _, _, state in unready),
+            )
+
+    def status(self, status: Body, *, requeue_after_seconds: float | None = None) -> Result:
+        """Have a status written when the function has returned: `return children.status(...)`.
+
+        It is written once, and not if nothing is new. If its model has `conditions`, they get a
+        condition `Ready`, which is true if all children are ready, unless the status has another
+        one itself. If it has `observedGeneration`, that is set.
+
+        Args:
+            status: the whole status, as for `Cluster.status`.
+            requeue_after_seconds: as for `Result`.
+        """
+        self.given = status
+        return Result(requeue_after_seconds)
+
+    def unready(self) -> list[tuple[Stage, str, str]]:
+        """Return the children that are not ready: stage, sentence and state."""
+        found: list[tuple[Stage, str, str]] = []
+        for (_, key), (stage, obj) in self.applied.items():
+            answer = self._readiness(obj)
+            if answer.state != "Ready":
+                found.append((stage, f"{obj.gvk.kind} {key}: {answer.reason}", answer.state))
+        return found
+
+    def _readiness(self, obj: KubeObject) -> Readiness:
+        kind = obj.gvk
+        if is_metadata_alone(obj.to_dict()):
+            if not kind.group and kind.kind in _WITHOUT_STATE:
+                return Readiness("Ready", "exists")
+            reason = (
+                f"keeps the metadata of {kind.kind} alone, which does not say whether it is ready:"
+                " own it without memory='metadata'"
+            )
+            raise InvalidArgumentError("memory", reason)
+        return readiness.of(obj, rules=self.rules)
+
+    async def _draft(self, argument: str, obj: Body, stage: Stage) -> _Draft:
+        """Return a child with its marks, checked."""
+        body, owner = body_of(obj, argument), self.owner
+        metadata, kind = body.get("metadata"), body.get("kind")
+        if not (isinstance(metadata, dict) and metadata.get("name")):
+            reason = (
+                f"({kind or 'an object'}) must have metadata.name: the next call finds it by its"
+                " name, so that generateName does not do"
+            )
+            raise InvalidArgumentError(argument, reason)
+        api_version = body.get("apiVersion")
+        if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
+            raise InvalidArgumentError(argument, "must have apiVersion and kind")
+        api = await self.cluster.discovery.kind(api_version, kind)
+        if api.namespaced and not metadata.get("namespace"):
+            if not owner.metadata.namespace:
+                reason = f"({kind} {metadata['name']}) must have a namespace: its owner has none"
+                raise InvalidArgumentError(argument, reason)
+            metadata["namespace"] = owner.metadata.namespace
+        namespace = metadata.get("namespace") or ""
+        has_reference = owner.metadata.namespace in ("", namespace)
+        self._caches.check(argument, api.resource, body)
+        if not has_reference and self._caches.is_share(api.resource):
+            reason = (
+                f"({kind} {metadata['name']}) is outside of its owner's namespace, where a"
+                " Shard does not find it again: use Buckets()"
+            )
+            raise InvalidArgumentError(argument, reason)
+        if has_reference:
+            set_controller_reference(owner, body)
+        mark_child(body, owner, self._name, stage, has_reference=has_reference)
+        identity = Identity(api.resource, object_key(namespace, str(metadata["name"])))
+        current = self._caches.current(*identity)
+        if current is not None:
+            self._check_free(kind, current)
+        return _Draft(identity, group_kind(api.gvk), body, current, has_reference)
+
+    def _check_free(self, kind: str, current: KubeObject[Any]) -> None:
+        """Refuse a child that another owner, or another function, has.
+
+        Raises:
+            AlreadyOwnedError: naming it.
+        """
+        owner, meta = self.owner, current.metadata
+        mine = f"{owner.gvk.kind} {owner.key} ({self._name})"
+        found = meta.labels.get(PART_OF)
+        by = Membership.of(current)
+        controllers = [one for one in meta.owner_references if one.controller]
+        other = ""
+        for one in controllers:
+            if one.uid != owner.metadata.uid and one.name != owner.metadata.name:
+                other = f"{one.kind} {one.name}"
+        if not other and found not in (None, self._set_id):
+            other = f"the apply set {found}"
+        if not other and found and by.set_name not in ("", self._name):
+            other = f"{by.set_name}, for the same owner,"
+        if other:
+            raise AlreadyOwnedError(key=f"{kind} {current.key}", controller=other, owner=mine)
+
+    async def _mark_owner(self, drafts: Collection[_Draft]) -> None:
+        """Write first where the children may be, so that none is lost whatever happens next."""
+        own = self.owner.metadata.namespace
+        namespaces = {one.body["metadata"].get("namespace") or "" for one in drafts}
+        marks = OwnerMarks(frozenset(one.kind for one in drafts), frozenset(namespaces - {own, ""}))
+        is_outside = not all(one.has_reference for one in drafts)
+        if drafts and (is_outside or len(self._stages) > 1):
+            await self._owner.hold()
+        if drafts:
+            await self._owner.mark(OwnerMarks.of(self.owner) | marks)
+
+    async def _apply(self, drafts: Iterable[_Draft], stage: Stage) -> list[KubeObject]:
+        refused: list[tuple[_Draft, APIStatusError]] = []
+        found: list[KubeObject] = []
+        for draft in drafts:
+            try:
+                # force: these fields are the function's, which restores them after other changes
+                obj = await self.cluster.apply_if_changed(draft.body, draft.current, force=True)
+            except APIStatusError as error:
+                refused.append((draft, error))
+                continue
+            found.append(obj)
+            self.applied[draft.identity] = Applied(stage, obj)
+        if refused:
+            draft, first = refused[0]
+            others = f" (and {len(refused) - 1} more were refused)" if len(refused) > 1 else ""
+            kind = draft.kind.partition(".")[0]
+            self.problem = f"{kind} {draft.identity.key}: {first.message}{others}"
+            raise first
+        return found
