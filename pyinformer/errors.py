@@ -29,6 +29,7 @@ own text, and derives from the builtin exception that fits. Errors can be pickle
       CacheNotSyncedError                    (RuntimeError)
       CacheSyncTimeoutError                  (TimeoutError)
       StaleCacheError, WaitTimeoutError      (TimeoutError)
+      ReadyTimeoutError                      (TimeoutError)
       ClusterUnavailableError                (ConnectionError)
       NotCachedError                         (LookupError)
       ObjectNotFoundError, IndexNotFoundError, FieldNotFoundError   (KeyError)
@@ -103,6 +104,7 @@ __all__ = [
     "OwnerScopeError",
     "ProtocolError",
     "QueueClosedError",
+    "ReadyTimeoutError",
     "ReconcileTimeoutError",
     "RecordingFileError",
     "RecordingFormatError",
@@ -759,6 +761,23 @@ class WaitTimeoutError(InformerError, TimeoutError):
             f" {waited_seconds:.1f} s: {found} (state: {state}; {last_error or 'no error'}); the"
             " informer keeps running: wait again, or longer"
         )
+
+
+@final
+class ReadyTimeoutError(InformerError, TimeoutError):
+    """An object did not become ready in time.
+
+    Attributes:
+        shown: its kind and key: `Deployment shop/web`.
+        reason: what was missing when it was read last.
+        waited_seconds: how long was waited.
+    """
+
+    def __init__(self, *, shown: str, reason: str, waited_seconds: float) -> None:
+        self.shown = shown
+        self.reason = reason
+        self.waited_seconds = waited_seconds
+        super().__init__(f"{shown} was not ready within {waited_seconds:.1f} s: {reason}")
 
 
 @final

@@ -112,6 +112,7 @@ PUBLIC: dict[str, list[str]] = {
         "ProtocolError",
         "QueueClosedError",
         "ReconcileTimeoutError",
+        "ReadyTimeoutError",
         "RecordingFileError",
         "RecordingFormatError",
         "RecordingVersionError",

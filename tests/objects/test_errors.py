@@ -177,6 +177,11 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         Exception,
         "Pod a/b: is not scheduled, and 1 more",
     ),
+    (
+        errors.ReadyTimeoutError(shown="Pod a/b", reason="is not scheduled", waited_seconds=30.0),
+        TimeoutError,
+        "Pod a/b was not ready within 30.0 s: is not scheduled",
+    ),
     (errors.RetryAfter(2.5), Exception, "to be retried after 2.5 s"),
     (errors.RetryAfter(30, "quota"), Exception, "to be retried after 30 s: quota"),
     (

@@ -94,6 +94,7 @@ from pyinformer.objects import (
     check_encodable,
     check_integer,
     check_iterable,
+    check_seconds,
     check_text,
     check_type,
     decode_model,
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyinformer.client.transport import OnWarning, Query
+    from pyinformer.readiness import Readiness
     from pyinformer.telemetry.tracing import Tracing
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
@@ -1086,6 +1088,52 @@ class Cluster(Closable):
         version = str(version) if version else None
         return await self._writes.delete(
             resource, key, options, uid=uid, version=version, dry_run=dry_run
+        )
+
+    async def wait_ready(
+        self,
+        obj: Body,
+        *,
+        timeout_seconds: float = 300.0,
+        rules: Mapping[tuple[str, str], Callable[[JSONObject], Readiness]] | None = None,
+    ) -> KubeObject:
+        """Read an object until it is ready, as `readiness.of` decides it; for scripts and tests.
+
+            await cluster.apply(deployment, field_manager="release", force=True)
+            await cluster.wait_ready(deployment, timeout_seconds=600)
+
+        It is read after 0.1, 0.2 and more seconds, then every two seconds. An object that does not
+        exist yet, or has failed, is waited for, too: both may pass. A reconcile does not wait: see
+        `children.ready`. Where there is a cache, `informer.wait_for` needs no requests.
+
+        Args:
+            obj: the object, or a dict with apiVersion, kind, name and namespace.
+            timeout_seconds: for how long it is read.
+            rules: as for `readiness.of`.
+
+        Returns:
+            The object, when it is ready.
+
+        Raises:
+            ReadyTimeoutError: it was not ready in time; says what was missing.
+            InvalidArgumentError: it lacks apiVersion, kind, a name or a namespace.
+            NotFoundError: the server does not serve its kind.
+            APIStatusError: the server refused to show it.
+
+        Cancellation:
+            Safe.
+        """
+        from pyinformer.client.cluster._ready_wait import wait_until_ready
+
+        check_seconds("timeout_seconds", timeout_seconds)
+        body = head_of(obj) if isinstance(obj, KubeObject) else obj
+        _, target = await self._part(body, "", None)
+        resource = target.resource
+        return await wait_until_ready(
+            partial(self.get, resource.api_version, resource.resource, target.key),
+            shown=f"{target.api.kind} {target.key}",
+            timeout_seconds=timeout_seconds,
+            rules=rules,
         )
 
     def observe_writes(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
