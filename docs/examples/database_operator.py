@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 import pyinformer
-from pyinformer import Cluster, Request
+from pyinformer import Request, Result
+from pyinformer.children import Children, Status
 
 
 class DatabaseSpec(msgspec.Struct):
@@ -21,7 +22,7 @@ class DatabaseSpec(msgspec.Struct):
     replicas: int = 1
 
 
-class DatabaseStatus(msgspec.Struct, frozen=True):
+class DatabaseStatus(Status, frozen=True):
     ready: int = 0
 
 
@@ -35,18 +36,10 @@ app = pyinformer.Operator("database-operator")
 
 
 @app.reconcile("acme.io/v1", "databases", model=Database, owns=[("apps/v1", "statefulsets")])
-async def reconcile(request: Request, database: Database | None, cluster: Cluster) -> None:
-    if database is None or app.object_of(database).metadata.deletion_timestamp:
-        return  # the cluster deletes what it owned
-    owner = app.object_of(database)
-    child = pyinformer.controller.set_controller_reference(
-        owner, stateful_set(request, database.spec)
-    )
-    current = app.lister("apps/v1", "statefulsets").get(request.key)
-    # force: these fields belong to this operator, so it restores them after foreign changes.
-    applied = await cluster.apply_if_changed(child, current, field_manager=app.name, force=True)
+async def reconcile(request: Request, database: Database, children: Children) -> Result:
+    (applied,) = await children.apply([stateful_set(request, database.spec)])
     ready = applied.at("status.readyReplicas", int, default=0)
-    await cluster.status(owner, DatabaseStatus(ready=ready))
+    return children.status(DatabaseStatus(ready=ready))
 
 
 def stateful_set(request: Request, spec: DatabaseSpec) -> dict[str, Any]:
@@ -56,7 +49,7 @@ def stateful_set(request: Request, spec: DatabaseSpec) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {"namespace": request.namespace, "name": request.name},
+        "metadata": {"name": request.name},
         "spec": {
             "replicas": spec.replicas,
             "selector": {"matchLabels": labels},

@@ -36,7 +36,7 @@ def test_a_change_of_the_stateful_set_enqueues_the_database() -> None:
 
         assert world.enqueued_by(databases) == [Request("default/orders")]
         world.reconcile(databases, "default/orders")
-        assert world.get("acme.io/v1", "databases", "orders")["status"] == {"ready": 2}
+        assert world.get("acme.io/v1", "databases", "orders")["status"]["ready"] == 2
 
 
 def test_nothing_is_created_for_a_database_that_is_being_deleted() -> None:

@@ -19,6 +19,7 @@ from pyinformer.children._apply_set import (
     OwnerMarks,
     finalizer_of,
     group_kind,
+    owner_of_child,
     set_id,
 )
 from pyinformer.children._children import Children
@@ -89,6 +90,14 @@ class ChildSets:
         self._namespaces = namespaces
         self._wall_clock = wall_clock
         self._waiting_since: dict[str, float] = {}  # by key; loop time
+
+    @staticmethod
+    def owner_of(child: KubeObject[Any]) -> str | None:
+        """Return the key of the owner of a child that no owner reference can name; else None.
+
+        It is the mapping by which a change of such a child requests its owner.
+        """
+        return owner_of_child(child)
 
     async def reconcile(
         self, owner: KubeObject, call: Callable[[Children], Awaitable[Result | None]]

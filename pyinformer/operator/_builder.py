@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from pyinformer.cache.informer import (
     Scope,
@@ -17,7 +17,6 @@ from pyinformer.cache.informer import (
     checked_namespaces,
     informer_in_range,
 )
-from pyinformer.children import ChildSets, owner_of_child, set_name
 from pyinformer.client.cluster import Cluster
 from pyinformer.controller import Controller, ControllerOptions, Gate, own_requests
 from pyinformer.controller.conventions import EventRecorder
@@ -29,6 +28,9 @@ from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler, is_cluster_scoped
 from pyinformer.operator._timers import Beats, Timer
 from pyinformer.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:  # loaded by the operators that have them
+    from pyinformer.children import ChildSets
 
 GateOf: TypeAlias = Callable[[Controller[None], Reconciler | None], Gate]
 
@@ -208,7 +210,7 @@ class ControllerBuilder:
         for declared, informer in zip(each.owns, owned, strict=True):
             controller.owns(informer, predicate=declared.predicate)
             if sets is not None:  # of other namespaces, which no owner reference can name
-                controller.watches(informer, owner_of_child, predicate=declared.predicate)
+                controller.watches(informer, sets.owner_of, predicate=declared.predicate)
         for watched in each.watches:
             controller.watches(
                 informers[scope_of(watched)],
@@ -220,6 +222,8 @@ class ControllerBuilder:
         return controller
 
     def _child_sets(self, each: Reconciler, owned: list[SharedInformer[Any]]) -> ChildSets:
+        from pyinformer.children import ChildSets, set_name
+
         return ChildSets(
             self.cluster,
             set_name(self._operator, each.name),

@@ -20,7 +20,6 @@ from pyinformer._runtime.tasks import check_callable, check_not_imported, check_
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.cache.store import IndexFunction, Lister
-from pyinformer.children import Children
 from pyinformer.client.cluster import Cluster, check_cluster, connect, state_of, writing_as
 from pyinformer.client.transport import ClusterConfig, ForeignClient
 from pyinformer.controller import Controller, ControllerOptions, Result, on_stop_signal
@@ -75,6 +74,7 @@ from pyinformer.telemetry.tracing import FencedTracing, Tracing
 if TYPE_CHECKING:  # loaded by the operators that have them
     from pyinformer.admission import HookOptions, Review, Webhooks
     from pyinformer.admission.conversion import Conversions
+    from pyinformer.children import Children
     from pyinformer.operator._hooks import OperatorHooks
     from pyinformer.operator._served_hooks import ServedHooks
     from pyinformer.policies import MutatingPolicy, Policy

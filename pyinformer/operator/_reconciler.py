@@ -9,12 +9,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 from pyinformer._runtime.tasks import check_callable, check_plain, is_asynchronous, name_of
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Scope
-from pyinformer.children import Children, ChildSets
 from pyinformer.client.cluster import Cluster, writing_as
 from pyinformer.controller import ControllerOptions, Result
 from pyinformer.controller.sources import PredicateFunction, Request
@@ -36,12 +35,15 @@ from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_a
 from pyinformer.operator._status_fields import status_fields_of
 from pyinformer.operator._timers import TimedReconcile
 
+if TYPE_CHECKING:  # loaded by the operators that have them
+    from pyinformer.children import Children, ChildSets
+
 M = TypeVar("M")
 
 ReconcileFunction: TypeAlias = (
     Callable[[Request, M | None, Cluster], Awaitable[Result | None]]
     | Callable[[Request, M | None, BlockingCluster], Result | None]
-    | Callable[[Request, M, Children], Awaitable[Result | None]]
+    | Callable[[Request, M, "Children"], Awaitable[Result | None]]
 )
 """A user's reconcile: it gets the request, the object or None if it is gone, and the cluster. A
 plain function runs in a thread, and gets the blocking face of the cluster. One whose third argument

@@ -313,7 +313,7 @@ async def test_the_operator_of_the_tutorial_runs_under_its_printed_role(strict: 
     ):
         await until(lambda: is_created(strict, _database(namespace)), timeout_seconds=100)
         await _become_ready(strict, namespace)
-        await until(lambda: _status(strict, namespace) == {"ready": 2})
+        await until(lambda: _ready(strict, namespace) == 2)
         recorder.event(await cluster.get("acme.io/v1", "databases", key), "Ready")
         await until(lambda: recorder.statistics().written == 1)
         await cluster.delete("apps/v1", "statefulsets", key)
@@ -334,8 +334,9 @@ async def _become_ready(server: Server, namespace: str) -> None:
     await asyncio.to_thread(server.api.patch, *child, status, namespace)
 
 
-def _status(server: Server, namespace: str) -> object:
-    return server.api.get("acme.io/v1", "databases", "orders", namespace).get("status")
+def _ready(server: Server, namespace: str) -> object:
+    found = server.api.get("acme.io/v1", "databases", "orders", namespace)
+    return found.get("status", {}).get("ready")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from pyinformer import Cluster, KubeObject, Reconcile, Request, SharedInformer
+    from pyinformer import KubeObject, Reconcile, Request, Result, SharedInformer
+    from pyinformer.children import Children
     from pyinformer.objects import JSONObject
     from pyinformer.testing import APIServer, FaultProxy, FaultRun, Recorder
 
@@ -95,7 +96,7 @@ class _Users:
             name in sets
             and sets[name]["spec"]["replicas"] == one["spec"]["replicas"]
             and sets[name]["spec"]["template"]["spec"]["containers"][0]["image"] == "postgres:17"
-            and one.get("status") == {"ready": one["spec"]["replicas"]}
+            and one.get("status", {}).get("ready") == one["spec"]["replicas"]
             for one in self._server.list(*_DATABASES)
             for name in [one["metadata"]["name"]]
         )
@@ -104,26 +105,25 @@ class _Users:
 class _Recorded:
     """The tutorial's function for an Operator, each call recorded by its request and object."""
 
-    def __init__(self, function: Callable[[Request, Any, Cluster], Awaitable[None]]) -> None:
+    def __init__(self, function: Callable[[Request, Any, Children], Awaitable[Result]]) -> None:
         self._function = function
-        self._given: ContextVar[tuple[Any, Cluster]] = ContextVar("given")
+        self._given: ContextVar[tuple[Any, Children]] = ContextVar("given")
         self._recorded: Reconcile[Any] | None = None
 
     def begin(self, recorder: Recorder, databases: SharedInformer[Any]) -> None:
         """Record from now on; there is no database yet."""
         self._recorded = recorder.reconciling("operator", self._call, databases)
 
-    async def __call__(self, request: Request, database: Any, cluster: Cluster) -> None:
+    async def __call__(self, request: Request, database: Any, children: Children) -> Result | None:
         """Reconcile a database."""
         assert self._recorded is not None
-        self._given.set((database, cluster))
-        obj = None if database is None else tutorial.app.object_of(database)
-        calling = self._recorded(request, obj)
+        self._given.set((database, children))
+        calling = self._recorded(request, tutorial.app.object_of(database))
         assert isawaitable(calling)
-        await calling
+        return await calling
 
-    async def _call(self, request: Request, _obj: KubeObject[Any] | None) -> None:
-        await self._function(request, *self._given.get())
+    async def _call(self, request: Request, _obj: KubeObject[Any] | None) -> Result:
+        return await self._function(request, *self._given.get())
 
 
 def _operator(monkeypatch: pytest.MonkeyPatch, function: _Recorded) -> Operator:
