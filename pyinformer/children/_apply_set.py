@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from typing import Final, NamedTuple, Self, final
@@ -113,6 +114,11 @@ class Membership(NamedTuple):
         return cls(found.get(_SET, ""), stage, found.get(_OWNER_UID, ""))
 
 
+def set_name_of(child: KubeObject[object]) -> str:
+    """Return the sets that a child is in: those of the function that applied it, or nothing."""
+    return child.metadata.labels.get(_SET, "")
+
+
 def owner_of_child(child: KubeObject[object]) -> str | None:
     """Return the key of the owner of a child whose owner no reference can name; else None.
 
@@ -123,20 +129,35 @@ def owner_of_child(child: KubeObject[object]) -> str | None:
     return child.annotations.get(_OWNER)
 
 
+def child_labels(owner: KubeObject[object], name: str) -> dict[str, str]:
+    """Return the labels of all children of an owner.
+
+    Args:
+        owner: their owner.
+        name: of the sets of the function that has them.
+    """
+    return {PART_OF: set_id(owner), _SET: name}
+
+
 def mark_child(
-    body: JSONObject, owner: KubeObject[object], name: str, stage: Stage, *, has_reference: bool
+    body: JSONObject,
+    owner: KubeObject[object],
+    labels: Mapping[str, str],
+    stage: Stage,
+    *,
+    has_reference: bool,
 ) -> None:
     """Write the marks into the body of a child.
 
     Args:
         body: changed in place; it has metadata.
         owner: its owner.
-        name: of the sets of the function that has it.
+        labels: as `child_labels` returns them.
         stage: its stage.
         has_reference: whether an owner reference names the owner; otherwise the marks do.
     """
     metadata = body["metadata"]
-    marks = {PART_OF: set_id(owner), _SET: name, _STAGE: f"{stage.ordinal}.{stage.name}".strip(".")}
+    marks = {**labels, _STAGE: f"{stage.ordinal}.{stage.name}".strip(".")}
     if not has_reference:
         marks[_OWNER_UID] = owner.metadata.uid
         metadata["annotations"] = {**(metadata.get("annotations") or {}), _OWNER: owner.key}

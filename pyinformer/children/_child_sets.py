@@ -21,6 +21,7 @@ from pyinformer.children._apply_set import (
     group_kind,
     owner_of_child,
     set_id,
+    set_name_of,
 )
 from pyinformer.children._children import Children
 from pyinformer.children._member_caches import MemberCaches
@@ -276,12 +277,12 @@ class ChildSets:
 
     def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
         """Return whether this function has applied a child for this very owner."""
-        marks, uid = Membership.of(child), owner.metadata.uid
-        if marks.set_name != self._name:
+        uid = owner.metadata.uid
+        if set_name_of(child) != self._name:
             return False
-        if marks.owner_uid:
-            return marks.owner_uid == uid
-        return any(one.uid == uid for one in child.metadata.owner_references)
+        if any(one.uid == uid for one in child.metadata.owner_references):
+            return True
+        return Membership.of(child).owner_uid == uid
 
 
 def _stage_of(member: _Member) -> int:

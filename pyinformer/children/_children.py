@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from pyinformer import readiness
 from pyinformer.children._apply_set import (
     PART_OF,
-    Membership,
     OwnerMarks,
     Stage,
     check_stage,
+    child_labels,
     group_kind,
     mark_child,
-    set_id,
+    set_name_of,
 )
 from pyinformer.client.cluster import Body, Cluster, body_of, is_metadata_alone
 from pyinformer.controller import Result, set_controller_reference
@@ -27,12 +27,15 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.objects import (
+    PARTIAL_OBJECT_METADATA,
     GroupVersionResource,
     JSONObject,
     KubeObject,
+    OwnerReference,
     check_iterable,
     check_seconds,
     object_key,
+    split_api_version,
 )
 from pyinformer.readiness import Readiness
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 ReadinessRules = Mapping[tuple[str, str], Callable[[JSONObject], Readiness]]
 
+_ALONE = PARTIAL_OBJECT_METADATA.kind.encode()
 _WITHOUT_STATE = frozenset({"ConfigMap", "Secret"})  # of the core group: there is nothing to await
 
 
@@ -99,7 +103,7 @@ class Children:
         self._owner = owner
         self._caches = caches
         self._name = name
-        self._set_id = set_id(owner.object)
+        self._labels = child_labels(owner.object, name)
         self._stages: dict[str, Stage] = {}
         self.applied: dict[Identity, Applied] = {}
         """What this call has applied so far."""
@@ -226,7 +230,7 @@ class Children:
 
     def _readiness(self, obj: KubeObject) -> Readiness:
         kind = obj.gvk
-        if is_metadata_alone(obj.to_dict()):
+        if _ALONE in obj.raw and is_metadata_alone(obj.to_dict()):
             if not kind.group and kind.kind in _WITHOUT_STATE:
                 return Readiness("Ready", "exists")
             reason = (
@@ -266,7 +270,7 @@ class Children:
             raise InvalidArgumentError(argument, reason)
         if has_reference:
             set_controller_reference(owner, body)
-        mark_child(body, owner, self._name, stage, has_reference=has_reference)
+        mark_child(body, owner, self._labels, stage, has_reference=has_reference)
         identity = Identity(api.resource, object_key(namespace, str(metadata["name"])))
         current = self._caches.current(*identity)
         if current is not None:
@@ -280,20 +284,25 @@ class Children:
             AlreadyOwnedError: naming it.
         """
         owner, meta = self.owner, current.metadata
-        mine = f"{owner.gvk.kind} {owner.key} ({self._name})"
-        found = meta.labels.get(PART_OF)
-        by = Membership.of(current)
-        controllers = [one for one in meta.owner_references if one.controller]
-        other = ""
-        for one in controllers:
-            if one.uid != owner.metadata.uid and one.name != owner.metadata.name:
-                other = f"{one.kind} {one.name}"
-        if not other and found not in (None, self._set_id):
-            other = f"the apply set {found}"
-        if not other and found and by.set_name not in ("", self._name):
-            other = f"{by.set_name}, for the same owner,"
+        other = next(filter(None, map(self._other_controller, meta.owner_references)), "")
+        set_id = meta.labels.get(PART_OF)
+        if not other and set_id not in (None, self._labels[PART_OF]):
+            other = f"the apply set {set_id}"
+        if not other and set_id and set_name_of(current) not in ("", self._name):
+            other = f"{set_name_of(current)}, for the same owner,"
         if other:
+            mine = f"{owner.gvk.kind} {owner.key} ({self._name})"
             raise AlreadyOwnedError(key=f"{kind} {current.key}", controller=other, owner=mine)
+
+    def _other_controller(self, reference: OwnerReference) -> str:
+        """Return the owner of a reference that controls the child in place of ours, or nothing."""
+        if not reference.controller or reference.uid == self.owner.metadata.uid:
+            return ""
+        kind = self.owner.gvk
+        named = (split_api_version(reference.api_version)[0], reference.kind, reference.name)
+        if named == (kind.group, kind.kind, self.owner.metadata.name):
+            return ""  # an earlier owner of the same name: its reference is replaced
+        return f"{reference.kind} {reference.name}"
 
     async def _mark_owner(self, drafts: Collection[_Draft]) -> None:
         """Write first where the children may be, so that none is lost whatever happens next."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 from pyinformer.cache.informer import SharedInformer
-from pyinformer.children._apply_set import PART_OF, Membership
+from pyinformer.children._apply_set import PART_OF, set_name_of
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import GroupVersionResource, JSONObject, KubeObject
 
@@ -90,7 +90,7 @@ class MemberCaches:
         return [
             (resource, child)
             for (resource, _), child in found.items()
-            if Membership.of(child).set_name == name
+            if set_name_of(child) == name
         ]
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,8 @@ from pyinformer.objects import JSONObject, KubeObject, check_type, split_api_ver
 from pyinformer.readiness._built_in import BUILT_IN, OBSERVED, by_condition
 from pyinformer.readiness._fields import Body, UnreadableError, condition, read
 from pyinformer.readiness._result import Readiness, failed, in_progress, ready
+
+_NOTHING_MISSING: Final = ready("no condition says that it is not ready")
 
 
 def of(
@@ -80,6 +82,8 @@ def _of_any_kind(body: Body, kind: tuple[str, str]) -> Readiness | None:
 
 
 def _by_conditions(body: Body) -> Readiness:
+    if body.get("status") is None:
+        return _NOTHING_MISSING
     if (broken := condition(body, "Failed")).status == "True":
         return failed(str(broken))
     for name in ("Ready", "Available"):
@@ -88,7 +92,7 @@ def _by_conditions(body: Body) -> Readiness:
     for name in ("Stalled", "Reconciling", "Failed"):
         if (found := condition(body, name)).status == "Unknown":
             return in_progress(str(found))
-    return ready("no condition says that it is not ready")
+    return _NOTHING_MISSING
 
 
 def _check_rules(rules: Mapping[tuple[str, str], object]) -> None:

@@ -68,6 +68,8 @@ def condition(body: Body, name: str) -> Condition:
 
     A condition that was decided for an earlier generation is Unknown, as for `kubectl wait`.
     """
+    if body.get("status") is None:  # as of most ConfigMaps and Secrets
+        return Condition(name)
     for one in items(body, "status.conditions"):
         if read(one, "type", str, "") == name:
             generation = read(body, "metadata.generation", int, 0)

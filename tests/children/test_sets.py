@@ -182,6 +182,22 @@ def test_two_owners_cannot_have_one_child(world: World) -> None:
     assert reference["name"] == "orders"
 
 
+def test_a_child_that_an_owner_of_another_kind_and_the_same_name_controls_is_refused(
+    world: World,
+) -> None:
+    other = {"apiVersion": "acme.io/v1", "kind": "Backup", "metadata": DATABASE["metadata"]}
+    uid = world.create(other)["metadata"]["uid"]
+    taken = config_map("taken", "shop")
+    reference = {"apiVersion": "acme.io/v1", "kind": "Backup", "name": "orders", "uid": uid}
+    taken["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    world.create(taken)
+    desired = Desired()
+    desired.stages = {"": [config_map("taken")]}
+    error = Run(world, desired)().error
+    assert isinstance(error, AlreadyOwnedError)
+    assert "Backup orders" in str(error)
+
+
 def test_two_functions_of_one_owner_cannot_have_one_child(world: World) -> None:
     desired = Desired()
     desired.stages = {"": [config_map("shared")]}
