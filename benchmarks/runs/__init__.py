@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from benchmarks.runs.against import AGAINST
 from benchmarks.runs.audits import AUDITS
+from benchmarks.runs.children import CHILDREN
 from benchmarks.runs.cold_start import COLD_START, COLD_START_AGAINST
 from benchmarks.runs.controllers import CONTROLLERS, PASSING
 from benchmarks.runs.curve import CURVE
@@ -61,6 +62,7 @@ RUNS: tuple[Run, ...] = (
     REST,
     AUDITS,
     WEBHOOKS,
+    CHILDREN,
     CONTROLLERS,
     PASSING,
     AGAINST,

@@ -19,7 +19,7 @@ from hashlib import blake2b, sha256
 from typing import Final, NamedTuple, Self, final
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.objects import GroupVersionKind, JSONObject, KubeObject
+from pyinformer.objects import GroupVersionKind, JSONObject, KubeObject, plain_text
 
 PART_OF: Final = "applyset.kubernetes.io/part-of"
 """A label of each child: the id of its owner's set."""
@@ -160,7 +160,10 @@ def mark_child(
     marks = {**labels, _STAGE: f"{stage.ordinal}.{stage.name}".strip(".")}
     if not has_reference:
         marks[_OWNER_UID] = owner.metadata.uid
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), _OWNER: owner.key}
+        metadata["annotations"] = {
+            **(metadata.get("annotations") or {}),
+            _OWNER: plain_text(owner.key),
+        }
     metadata["labels"] = {**(metadata.get("labels") or {}), **marks}
 
 

@@ -16,7 +16,14 @@ from pyinformer.children._apply_set import (
     mark_child,
     set_name_of,
 )
-from pyinformer.client.cluster import Body, Cluster, body_of, is_metadata_alone
+from pyinformer.client.cluster import (
+    Body,
+    Cluster,
+    Target,
+    apply_converted,
+    body_of,
+    is_metadata_alone,
+)
 from pyinformer.controller import Result, set_controller_reference
 from pyinformer.errors import (
     AlreadyOwnedError,
@@ -67,6 +74,7 @@ class _Draft(NamedTuple):
     identity: Identity
     kind: str
     body: JSONObject
+    target: Target
     current: KubeObject[Any] | None
     has_reference: bool
 
@@ -104,6 +112,7 @@ class Children:
         self._caches = caches
         self._name = name
         self._labels = child_labels(owner.object, name)
+        self._reference: JSONObject | None = None  # to the owner, once it is known
         self._stages: dict[str, Stage] = {}
         self.applied: dict[Identity, Applied] = {}
         """What this call has applied so far."""
@@ -269,13 +278,25 @@ class Children:
             )
             raise InvalidArgumentError(argument, reason)
         if has_reference:
-            set_controller_reference(owner, body)
+            self._set_reference(owner, body)
         mark_child(body, owner, self._labels, stage, has_reference=has_reference)
         identity = Identity(api.resource, object_key(namespace, str(metadata["name"])))
         current = self._caches.current(*identity)
         if current is not None:
             self._check_free(kind, current)
-        return _Draft(identity, group_kind(api.gvk), body, current, has_reference)
+        target = Target(api=api, namespace=namespace, name=identity.key.rpartition("/")[2])
+        return _Draft(identity, group_kind(api.gvk), body, target, current, has_reference)
+
+    def _set_reference(self, owner: KubeObject, body: JSONObject) -> None:
+        """Make the owner the controller of a child."""
+        metadata, known = body["metadata"], self._reference
+        if known and not metadata.get("ownerReferences") and body["kind"] != owner.gvk.kind:
+            metadata["ownerReferences"] = [{**known}]
+            return
+        set_controller_reference(owner, body)
+        (*others, mine) = metadata["ownerReferences"]
+        if not others and body.get("kind") != owner.gvk.kind:  # else it might be the owner itself
+            self._reference = mine
 
     def _check_free(self, kind: str, current: KubeObject[Any]) -> None:
         """Refuse a child that another owner, or another function, has.
@@ -321,7 +342,7 @@ class Children:
         for draft in drafts:
             try:
                 # force: these fields are the function's, which restores them after other changes
-                obj = await self.cluster.apply_if_changed(draft.body, draft.current, force=True)
+                obj = await apply_converted(self.cluster, draft.body, draft.target, draft.current)
             except APIStatusError as error:
                 refused.append((draft, error))
                 continue

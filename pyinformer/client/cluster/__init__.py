@@ -7,6 +7,7 @@ from pyinformer.client.cluster._cluster import (
     claim_loop,
     state_of,
 )
+from pyinformer.client.cluster._cluster import apply_converted as apply_converted
 from pyinformer.client.cluster._condition_merge import by_type as by_type
 from pyinformer.client.cluster._condition_merge import with_changed as with_changed
 from pyinformer.client.cluster._connect import connect
@@ -32,6 +33,7 @@ from pyinformer.client.cluster._retry_on_conflict import (
     retry_on_conflict,
 )
 from pyinformer.client.cluster._targets import Parent, head_of
+from pyinformer.client.cluster._targets import Target as Target
 from pyinformer.client.cluster._targets import is_metadata_alone as is_metadata_alone
 from pyinformer.client.cluster._write_context import (
     CURRENT_CALLER,

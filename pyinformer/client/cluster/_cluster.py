@@ -987,8 +987,23 @@ class Cluster(Closable):
         Cancellation:
             As for `apply`; the next call then applies the object again.
         """
+        body, target = await self._part(desired, "", None, "desired")
+        return await self._apply_if_changed(
+            body, target, current, field_manager=field_manager, force=force
+        )
+
+    async def _apply_if_changed(
+        self,
+        body: JSONObject,
+        target: Target,
+        current: KubeObject[object] | None,
+        *,
+        field_manager: str | None,
+        force: bool,
+    ) -> KubeObject:
+        """Apply a body, which becomes the cluster's own, where it belongs."""
         manager = apply_manager_of(field_manager, self.field_manager)
-        body, target = await self._desired(desired)
+        target = await self._checked_desired(body, target)
         if current is None:
             return await self._apply(body, target, manager, force=force)
         check_type("current", current, KubeObject)
@@ -1415,11 +1430,14 @@ class Cluster(Closable):
         self, desired: Body, subresource: str = "", of: Parent | None = None
     ) -> tuple[JSONObject, Target]:
         body, target = await self._part(desired, subresource, of, "desired")
+        return body, await self._checked_desired(body, target)
+
+    async def _checked_desired(self, body: JSONObject, target: Target) -> Target:
         body["metadata"].pop("managedFields", None)  # servers refuse it in an apply
-        if not subresource and target.api.has_status and has_status_fields(body):
+        if not target.subresource and target.api.has_status and has_status_fields(body):
             target = replace(target, api=await self.discovery.current(target.api))
             _check_applied_status(target.api, "nothing was sent")
-        return body, target
+        return target
 
     async def _apply(
         self,
@@ -1488,6 +1506,28 @@ def check_cluster(cluster: object, *_: object, **__: object) -> None:
             " event loop"
         )
     raise InvalidTypeError("cluster", reason)
+
+
+async def apply_converted(
+    cluster: Cluster, body: JSONObject, target: Target, current: KubeObject[object] | None
+) -> KubeObject:
+    """Apply a body by `apply_if_changed`, with force, where it is known where it belongs.
+
+    Args:
+        cluster: the cluster.
+        body: as `body_of` returns it; it becomes the cluster's own.
+        target: where it belongs.
+        current: the object as it is known now.
+
+    Raises:
+        InformerError: as `apply_if_changed`.
+
+    Cancellation:
+        As for `apply_if_changed`.
+    """
+    return await cluster._apply_if_changed(  # noqa: SLF001 - as above
+        body, target, current, field_manager=None, force=True
+    )
 
 
 def moving_fields(
