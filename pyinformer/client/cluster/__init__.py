@@ -29,6 +29,7 @@ from pyinformer.client.cluster._retry_on_conflict import (
     retry_on_conflict,
 )
 from pyinformer.client.cluster._targets import Parent, head_of
+from pyinformer.client.cluster._targets import has_only_metadata as has_only_metadata
 from pyinformer.client.cluster._write_context import (
     CURRENT_CALLER,
     CURRENT_WRITER,

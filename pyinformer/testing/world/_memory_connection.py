@@ -232,6 +232,7 @@ class MemoryConnection:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Answer a request.
 
@@ -250,7 +251,7 @@ class MemoryConnection:
             if method != "GET":
                 check_guard()
             content = body or b""
-            call = _call(method, path, query, content, content_type)
+            call = _call(method, path, query, content, content_type, accept=accept)
             reply = _MemoryResponseWriter(MemoryBody())
             await self._handler.serve(call, reply.expect)
             answer = await reply.body.whole()

@@ -64,6 +64,7 @@ from pyinformer.testing.apiserver.resources import (
 from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
 from pyinformer.testing.apiserver.writes import WriteCall, Writes, scale_of
 
+_ANSWERED_BY_OBJECT = frozenset({"create", "update", "patch"})
 _READ_ONLY = (("version",), ("api",))
 """Discovery paths that refuse methods other than GET, as on a real server."""
 
@@ -400,6 +401,7 @@ class RequestHandler:
         caller: Caller | None,
     ) -> None:
         backend = self._backend
+        shown = _representation(call, resource, route, query)
         is_named = route.verb != "deletecollection"
         review = backend.admission.review(user_info(caller), names=is_named)
         write = WriteCall(
@@ -422,6 +424,8 @@ class RequestHandler:
         except Failure as failure:
             failure.warnings = _warnings(write, review)
             raise
+        if shown is not None and route.verb in _ANSWERED_BY_OBJECT and not route.subresource:
+            body = shown.written(body)
         await reply.send(status, [body], length=len(body), warnings=_warnings(write, review))
 
 
