@@ -13,6 +13,7 @@ from pyinformer._runtime.late_names import late_getattr
 if TYPE_CHECKING:
     from pyinformer.testing._admission import Reviewed, review
     from pyinformer.testing._connector import Connector
+    from pyinformer.testing._definition_files import definitions_in
     from pyinformer.testing._fault_run import FaultRun
     from pyinformer.testing._lossless_conversion import assert_lossless
     from pyinformer.testing.apiserver.access import Token
@@ -72,6 +73,7 @@ _HOMES = {
     "WriteRecord": "world",
     "assert_lossless": "_lossless_conversion",
     "check_history": "histories",
+    "definitions_in": "_definition_files",
     "replay": "replays",
     "review": "_admission",
 }
@@ -108,6 +110,7 @@ __all__ = [
     "WriteRecord",
     "assert_lossless",
     "check_history",
+    "definitions_in",
     "replay",
     "review",
 ]

@@ -49,6 +49,8 @@ from pyinformer.testing.world._world_thread import WorldThread
 from pyinformer.testing.world._write_log import WriteLog, WriteRecord, verb_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyinformer.controller import Controller, Outcome
     from pyinformer.controller.sources import Request
     from pyinformer.objects import Event
@@ -208,6 +210,26 @@ class World(ObjectTestAPI):
         """
         self._register_kind_of(obj)
         return self._settled(partial(super().create, obj, namespace=namespace))
+
+    def install_definitions(self, *paths: str | Path) -> tuple[str, ...]:
+        """Serve the custom resources that files define.
+
+        A definition that exists already is replaced by that of the file. For objects of the
+        constructor, pass definitions before them: `World([*definitions_in("crds"), database])`.
+
+        Args:
+            paths: YAML or JSON files, of several documents perhaps, and folders of such files; see
+                `definitions_in`.
+
+        Returns:
+            The names of the definitions, such as `databases.acme.io`.
+
+        Raises:
+            DefinitionsNotFoundError: a path does not exist, or has no definition.
+            InvalidArgumentError: a file cannot be read, or is not YAML.
+            APIStatusError: the server refuses a definition.
+        """
+        return self._settled(partial(super().install_definitions, *paths))
 
     def update(self, obj: JSONObject) -> JSONObject:
         """Replace an object, status included, as another client would.
