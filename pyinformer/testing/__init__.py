@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from pyinformer.testing._fault_run import FaultRun
     from pyinformer.testing._lossless_conversion import assert_lossless
     from pyinformer.testing.apiserver.access import Token
-    from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
+    from pyinformer.testing.apiserver.requests import (
+        Fault,
+        FaultScript,
+        InterceptedRequest,
+        Interception,
+        Interceptor,
+        RequestRecord,
+    )
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
     from pyinformer.testing.apiserver.storage import SavedState
     from pyinformer.testing.faults import (
@@ -55,6 +62,9 @@ _HOMES = {
     "FaultScript": "apiserver.requests",
     "History": "histories",
     "IncompleteRecordingWarning": "replays",
+    "InterceptedRequest": "apiserver.requests",
+    "Interception": "apiserver.requests",
+    "Interceptor": "apiserver.requests",
     "KubeAPIServer": "kube_apiserver",
     "Recorder": "histories",
     "Replay": "replays",
@@ -92,6 +102,9 @@ __all__ = [
     "FaultScript",
     "History",
     "IncompleteRecordingWarning",
+    "InterceptedRequest",
+    "Interception",
+    "Interceptor",
     "KubeAPIServer",
     "Recorder",
     "Replay",
