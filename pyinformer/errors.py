@@ -8,6 +8,7 @@ own text, and derives from the builtin exception that fits. Errors can be pickle
       InvalidArgumentError                   (ValueError)
         InvalidSelectorError, InvalidResourceVersionError, InformerConflictError,
         MetricConflictError, OwnerScopeError
+        DefinitionsNotFoundError             (FileNotFoundError)
       InvalidTypeError                       (TypeError)
         InvalidModelError
       FrozenObjectError                      (TypeError, AttributeError)
@@ -75,6 +76,7 @@ __all__ = [
     "ConfigurationNotFoundError",
     "ConflictError",
     "ConnectionEndedError",
+    "DefinitionsNotFoundError",
     "EventStreamOverflowError",
     "FencedError",
     "FieldConflict",
@@ -275,6 +277,19 @@ class OwnerScopeError(InvalidArgumentError):
         super().__init__(
             "obj", f"must be in the namespace of its owner, {owner_namespace!r}, but {found}"
         )
+
+
+@final
+class DefinitionsNotFoundError(InvalidArgumentError, FileNotFoundError):
+    """There are no CustomResourceDefinitions at a path.
+
+    Attributes:
+        path: the file or the folder.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        InvalidArgumentError.__init__(self, "paths", f"{path} {reason}", given=path)
 
 
 class InvalidTypeError(InformerError, TypeError):

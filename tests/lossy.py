@@ -138,6 +138,7 @@ class LossyConnection:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Send a request."""
         return await self._connection.request(
@@ -147,6 +148,7 @@ class LossyConnection:
             body=body,
             content_type=content_type,
             timeout_seconds=timeout_seconds,
+            accept=accept,
         )
 
     async def aclose(self) -> None:

@@ -118,6 +118,7 @@ class BlockingCluster(SyncProxy[Cluster]):
         resource_version: str = "",
         resource_version_match: VersionMatch = "NotOlderThan",
         page_size: int = 500,
+        metadata_only: bool = False,
     ) -> BlockingObjectList[KubeObject]: ...
     @overload
     def list(
@@ -131,6 +132,7 @@ class BlockingCluster(SyncProxy[Cluster]):
         resource_version: str = "",
         resource_version_match: VersionMatch = "NotOlderThan",
         page_size: int = 500,
+        metadata_only: bool = False,
         model: type[M],
     ) -> BlockingObjectList[M]: ...
     @same_face(Cluster.list)

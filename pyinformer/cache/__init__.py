@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         SharedInformer,
         SharedInformerFactory,
         StateChange,
+        filtered,
         in_thread,
         wait_for_cache_sync,
     )
@@ -147,6 +148,7 @@ _HOMES = {
     "StaleObject": "reflector",
     "StateChange": "informer",
     "ValueSource": "audit",
+    "filtered": "informer",
     "in_thread": "informer",
     "wait_for_cache_sync": "informer",
 }
@@ -211,6 +213,7 @@ __all__ = [
     "StaleObject",
     "StateChange",
     "ValueSource",
+    "filtered",
     "in_thread",
     "wait_for_cache_sync",
 ]

@@ -22,7 +22,7 @@ from pyinformer.client.cluster import (
     Target,
     apply_converted,
     body_of,
-    is_metadata_alone,
+    has_only_metadata,
 )
 from pyinformer.controller import Result, set_controller_reference
 from pyinformer.errors import (
@@ -34,7 +34,6 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.objects import (
-    PARTIAL_OBJECT_METADATA,
     GroupVersionResource,
     JSONObject,
     KubeObject,
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
 ReadinessRules = Mapping[tuple[str, str], Callable[[JSONObject], Readiness]]
 
-_ALONE = PARTIAL_OBJECT_METADATA.kind.encode()
 _WITHOUT_STATE = frozenset({"ConfigMap", "Secret"})  # of the core group: there is nothing to await
 
 
@@ -239,7 +237,7 @@ class Children:
 
     def _readiness(self, obj: KubeObject) -> Readiness:
         kind = obj.gvk
-        if _ALONE in obj.raw and is_metadata_alone(obj.to_dict()):
+        if has_only_metadata(obj):
             if not kind.group and kind.kind in _WITHOUT_STATE:
                 return Readiness("Ready", "exists")
             reason = (

@@ -451,6 +451,10 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 is any free one.")
     ] = 0,
+    definitions: Annotated[
+        list[Path] | None,
+        typer.Option(help="CustomResourceDefinitions to create: a YAML file, or a folder of some."),
+    ] = None,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Where to write the kubeconfig; must not exist.")
     ] = None,
@@ -467,7 +471,15 @@ def serve(
             "requires --real: the embedded server needs no build", param_hint="--build"
         )
     _check_flags(flags or [], real=real)
-    wanted = ServedServer(real=real, build=build, flags=flags or [], tls=tls, rbac=rbac, port=port)
+    wanted = ServedServer(
+        real=real,
+        build=build,
+        flags=flags or [],
+        tls=tls,
+        rbac=rbac,
+        port=port,
+        definitions=definitions or [],
+    )
     with _exit_status_of_signals():
         raise typer.Exit(run_serve(wanted, kubeconfig_path=kubeconfig, output=sys.stdout))
 

@@ -33,6 +33,7 @@ class ServedServer:
         tls: whether the embedded server serves HTTPS; the real one always does.
         rbac: whether the embedded server evaluates roles, over HTTPS; the real one always does.
         port: the port on 127.0.0.1; 0 for any free port.
+        definitions: files and folders of CustomResourceDefinitions that it serves.
     """
 
     real: bool = False
@@ -41,6 +42,7 @@ class ServedServer:
     tls: bool = False
     rbac: bool = False
     port: int = 0
+    definitions: Sequence[Path] = ()
 
     def create(self, say: Callable[[str], None]) -> APIServer | KubeAPIServer:
         """Return the server, not started; `say` receives the progress of a build."""
@@ -87,7 +89,7 @@ def serve(wanted: ServedServer, *, kubeconfig_path: Path | None, output: TextIO)
     try:
         with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="pyinformer-serve-") as folder:
             path = kubeconfig_path or Path(folder) / "kubeconfig"
-            _serve_until_interrupted(wanted.create(say), path, say)
+            _serve_until_interrupted(wanted.create(say), path, wanted.definitions, say)
     except KeyboardInterrupt:
         say("stopped")
     except BrokenPipeError:
@@ -99,13 +101,19 @@ def serve(wanted: ServedServer, *, kubeconfig_path: Path | None, output: TextIO)
 
 
 def _serve_until_interrupted(
-    server: APIServer | KubeAPIServer, kubeconfig: Path, say: Callable[[str], None]
+    server: APIServer | KubeAPIServer,
+    kubeconfig: Path,
+    definitions: Sequence[Path],
+    say: Callable[[str], None],
 ) -> None:
     with server:
+        served = server.install_definitions(*definitions)
         server.write_kubeconfig(kubeconfig)
         try:
             say(f"serving at {server.url}; the kubeconfig is {kubeconfig}")
             say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}")
+            if served:
+                say(f"  with {', '.join(served)}")
             say("  then kubectl and pyinformer.connect() use this server; Ctrl-C stops it")
             threading.Event().wait()
         finally:

@@ -230,8 +230,7 @@ class Engine(Generic[V]):
         began_at = loop_time()
         timeout_seconds = self.options.sync_timeout_seconds
         self._now = asyncio.get_running_loop().time
-        if self.requests.due is not None:
-            self.requests.due.clock = self._now
+        self.requests.start(self._now, debounce_seconds=self.options.debounce_seconds)
         self._measure()
         for prepare in self.before_attach:
             group.start_soon(prepare)
@@ -411,6 +410,7 @@ class Engine(Generic[V]):
             hot=tuple(found.request for found in hot_loops),
             hot_loops=hot_loops,
             noop_writes=self._detector.noop_writes(now),
+            debounced=0 if self.requests.debounce is None else len(self.requests.debounce),
             postponed=self._postponed,
             late_results=self._pool.late_results,
             dropped=statistics.dropped + self.requests.refused + self._dropped_held,
@@ -443,7 +443,9 @@ class Engine(Generic[V]):
                 self._forget_held(request_id, now)
                 return None
             CURRENT_GUARD.set(guard)  # in the context of the worker's task, until the next start
-        priority = queue.taken.get(request_id, 0)
+        priority, requests = queue.taken.get(request_id, 0), self.requests
+        if requests.debounce is not None and requests.is_debounced(request_id, now, priority):
+            return None  # without a debounce no call, which each event would make
         may_wait = priority < 0 or (
             self.options.noop_breaker
             and self._noops.only_noops(request_id)

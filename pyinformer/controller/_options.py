@@ -18,6 +18,7 @@ _DURATIONS = (
     "drain_timeout_seconds",
     "sync_timeout_seconds",
     "resync_period_seconds",
+    "debounce_seconds",
 )
 
 
@@ -56,6 +57,11 @@ class ControllerOptions:
     """How often every primary object is reconciled without an event, spread over the whole period
     at low priority; 0 for never, which is right unless the reconcile depends on a state outside
     Kubernetes."""
+    debounce_seconds: float = 0.0
+    """How long no other request must have come for an object before it is reconciled, so that many
+    changes in a row are one reconcile; 0, the default, reconciles at once. An object that changes
+    all the time is reconciled ten such times after the first change: without this bound it would
+    never be. Retries, `requeue_after_seconds` and `enqueue(after_seconds=...)` keep their times."""
     log_exceptions: LogExceptions = "classes"
     """What logs show of errors that a reconcile, a mapping or a predicate raises. `classes`: the
     classes of the error, its causes and the members of a group, the places, and the texts of

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from pyinformer.controller._debounce import Debounce
 from pyinformer.controller.sources import RequestId
 from pyinformer.workqueue import PriorityQueue
 
@@ -62,7 +63,17 @@ class RequestQueue:
         metrics: where its metrics go.
     """
 
-    __slots__ = ("_event_at", "_is_closed", "_now", "_reasons", "due", "gate", "queue", "refused")
+    __slots__ = (
+        "_event_at",
+        "_is_closed",
+        "_now",
+        "_reasons",
+        "debounce",
+        "due",
+        "gate",
+        "queue",
+        "refused",
+    )
 
     def __init__(self, name: str, metrics: Metrics) -> None:
         self.queue: PriorityQueue[RequestId] = PriorityQueue(name, metrics=metrics)
@@ -73,10 +84,24 @@ class RequestQueue:
         self._is_closed = False
         self.due: DueTimes | None = None
         """When the waiting requests were due; None unless reconciles are traced."""
+        self.debounce: Debounce | None = None
+        """Which waiting requests are debounced; None if none is, and before the start."""
         self.refused: int = 0
         """Requests that came after the end."""
         self.gate: Gate | None = None
         """Where replicas share the requests: what it does not admit is not added."""
+
+    def start(self, clock: Callable[[], float], *, debounce_seconds: float) -> None:
+        """Read the loop's clock from now on.
+
+        Args:
+            clock: the loop's time, from any thread.
+            debounce_seconds: how long new requests are debounced; 0 for not at all.
+        """
+        if self.due is not None:
+            self.due.clock = clock
+        if debounce_seconds > 0:
+            self.debounce = Debounce(debounce_seconds, clock)
 
     def measure_events(self, now: Callable[[], float]) -> None:
         """Record from now on when the first event of each waiting request came.
@@ -93,15 +118,25 @@ class RequestQueue:
     def put_nowait(self, request: Request, reason: Reason, *, priority: int) -> None:
         """Add a request; on the loop's thread."""
         request_id = request._id
-        if self._add_reason(request_id, reason, 0.0):
+        if self.debounce is not None:
+            self.put(request, reason, priority=priority)
+        elif self._add_reason(request_id, reason, 0.0):
             self.queue.add_nowait(request_id, priority=priority)
 
     def put(
         self, request: Request, reason: Reason, *, priority: int, after_seconds: float = 0.0
     ) -> None:
         """Add a request; from any thread, also before there is a loop."""
+        debounce, has_time = self.debounce, after_seconds > 0
+        if debounce is not None and not has_time:
+            after_seconds = debounce.seconds
         if not self._add_reason(request._id, reason, after_seconds):
             return
+        if debounce is not None:
+            if has_time:
+                debounce.requested_after(request._id, after_seconds)
+            else:
+                debounce.requested(request._id)
         if after_seconds > 0:
             self.queue.add_after(request._id, after_seconds, priority=priority)
         else:
@@ -126,10 +161,31 @@ class RequestQueue:
             before = (each for each in request.reasons if each != reason and each not in newer)
             self._reasons[request_id] = (*before, *newer)
         if self._add_reason(request_id, reason, after_seconds):
+            if self.debounce is not None:
+                self.debounce.requested_after(request_id, after_seconds)
             self.queue.add_after_nowait(request_id, after_seconds, priority=priority)
+
+    def is_debounced(self, request_id: RequestId, now: float, priority: int) -> bool:
+        """Return whether a request that was taken has to wait on; it is put back then.
+
+        Args:
+            request_id: the request.
+            now: the loop's time.
+            priority: the priority with which it is put back.
+        """
+        wait_seconds = 0.0 if self.debounce is None else self.debounce.wait_seconds(request_id, now)
+        if wait_seconds <= 0:
+            return False
+        if self.due is not None:
+            self.due.take(request_id)
+            self.due.put(request_id, wait_seconds)
+        self.queue.add_after_nowait(request_id, wait_seconds, priority=priority)
+        return True
 
     def take_reasons(self, request_id: RequestId) -> tuple[Reason, ...]:
         """Return and forget the reasons of a request that starts."""
+        if self.debounce is not None:
+            self.debounce.forget(request_id)
         return self._reasons.pop(request_id, ())
 
     def has_changes(self, request_id: RequestId) -> bool:
@@ -142,12 +198,16 @@ class RequestQueue:
         self.queue.remove(request_id)
         self._reasons.pop(request_id, None)
         self._event_at.pop(request_id, None)
+        if self.debounce is not None:
+            self.debounce.forget(request_id)
         if self.due is not None:
             self.due.take(request_id)
 
     def close(self) -> None:
         """Drop the requests that wait, and refuse new ones."""
         self._is_closed = True
+        if self.debounce is not None:
+            self.debounce.clear()
         if self.due is not None:
             self.due.clear()
         self.queue.shut_down()

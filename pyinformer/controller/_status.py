@@ -148,6 +148,8 @@ class ControllerStatus:
     """The type of the last error, of a 403 the missing right, and where it was raised; None without
     an error."""
     sources: tuple[SourceStatus, ...]
+    debounced: int = 0
+    """Requests that wait until no other comes for their object: see `debounce_seconds`."""
     failing_keys: tuple[FailingKeyStatus, ...] = ()
     """The worst of the objects that `failing` counts, those with the most failures first; twenty
     at most, out of the thousand that have failed for longest."""
@@ -178,7 +180,8 @@ class ControllerStatus:
         if noops.held or noops.breaker in {"open", "half-open"}:
             parts.append(f"{counted(noops.held, 'request')} held (breaker {noops.breaker})")
         if queue.delayed:
-            parts.append(f"{queue.delayed} delayed")
+            debounced = f", {self.debounced} of them debounced" if self.debounced else ""
+            parts.append(f"{queue.delayed} delayed{debounced}")
         if self.failing:
             fail = "1 fails" if self.failing == 1 else f"{self.failing} fail"
             parts.append(f"{fail}, last: {self.last_error}")

@@ -13,10 +13,18 @@ from pyinformer._runtime.late_names import late_getattr
 if TYPE_CHECKING:
     from pyinformer.testing._admission import Reviewed, review
     from pyinformer.testing._connector import Connector
+    from pyinformer.testing._definition_files import definitions_in
     from pyinformer.testing._fault_run import FaultRun
     from pyinformer.testing._lossless_conversion import assert_lossless
     from pyinformer.testing.apiserver.access import Token
-    from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
+    from pyinformer.testing.apiserver.requests import (
+        Fault,
+        FaultScript,
+        InterceptedRequest,
+        Interception,
+        Interceptor,
+        RequestRecord,
+    )
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
     from pyinformer.testing.apiserver.storage import SavedState
     from pyinformer.testing.faults import (
@@ -54,6 +62,9 @@ _HOMES = {
     "FaultScript": "apiserver.requests",
     "History": "histories",
     "IncompleteRecordingWarning": "replays",
+    "InterceptedRequest": "apiserver.requests",
+    "Interception": "apiserver.requests",
+    "Interceptor": "apiserver.requests",
     "KubeAPIServer": "kube_apiserver",
     "Recorder": "histories",
     "Replay": "replays",
@@ -72,6 +83,7 @@ _HOMES = {
     "WriteRecord": "world",
     "assert_lossless": "_lossless_conversion",
     "check_history": "histories",
+    "definitions_in": "_definition_files",
     "replay": "replays",
     "review": "_admission",
 }
@@ -90,6 +102,9 @@ __all__ = [
     "FaultScript",
     "History",
     "IncompleteRecordingWarning",
+    "InterceptedRequest",
+    "Interception",
+    "Interceptor",
     "KubeAPIServer",
     "Recorder",
     "Replay",
@@ -108,6 +123,7 @@ __all__ = [
     "WriteRecord",
     "assert_lossless",
     "check_history",
+    "definitions_in",
     "replay",
     "review",
 ]

@@ -63,3 +63,19 @@ async def test_the_fresh_read_of_the_page_decides_by_proven_freshness(apiserver:
         pods.add_index("node", "spec.nodeName")
         assert module_of(PAGE).may_evict(pods, "n1")
         assert not module_of(PAGE).may_evict(pods, "n2")
+
+
+async def test_the_page_follows_what_has_a_node(apiserver: APIServer) -> None:
+    added: list[str] = []
+    deleted: list[str] = []
+    apiserver.create(pod("bound"))
+    waiting = pod("waiting")
+    del waiting["spec"]["nodeName"]
+    apiserver.create(waiting)
+    async with informer_of(apiserver) as pods:
+        module_of(PAGE).follow_scheduled(pods, added, deleted)
+        await until(lambda: added == ["default/bound"])
+        apiserver.patch("v1", "pods", "waiting", {"spec": {"nodeName": "n1"}})
+        await until(lambda: added == ["default/bound", "default/waiting"])
+        apiserver.delete("v1", "pods", "bound")
+        await until(lambda: deleted == ["default/bound"])

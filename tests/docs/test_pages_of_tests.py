@@ -25,6 +25,7 @@ filterwarnings = error
     [
         pytest.param("docs/howto/test-your-code.md", 100, id="your-code"),
         pytest.param("docs/howto/test-under-faults.md", 250, id="under-faults"),
+        pytest.param("docs/howto/test-with-interceptors.md", 100, id="interceptors"),
     ],
 )
 def test_the_tests_of_the_page_pass(tmp_path: Path, page: str, timeout_seconds: int) -> None:

@@ -35,6 +35,22 @@ async def test_the_page_lists_the_pods_with_the_label(
     assert capsys.readouterr().out == "shop/a Running\n"
 
 
+async def test_the_page_releases_a_secret_from_its_owner(apiserver: APIServer) -> None:
+    owner = apiserver.create(config_map("owner", "7"))
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
+    meta = {
+        "namespace": "shop",
+        "name": "s",
+        "ownerReferences": [{**reference, "uid": owner["metadata"]["uid"]}],
+    }
+    apiserver.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta})
+    async with cluster_of(apiserver) as cluster:
+        found = await cluster.get("v1", "configmaps", "shop/owner")
+        owned = await cluster.get("v1", "secrets", "shop/s")
+        await module_of(PAGE).release(cluster, found, owned)
+        assert not (await cluster.get("v1", "secrets", "shop/s")).metadata.owner_references
+
+
 async def test_the_page_deletes_the_objects_of_one_batch(apiserver: APIServer) -> None:
     for name, batch in (("a", "7"), ("b", "8"), ("c", "7")):
         apiserver.create(config_map(name, batch))

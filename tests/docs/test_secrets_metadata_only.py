@@ -46,3 +46,12 @@ async def test_the_label_of_the_page_leaves_the_values_alone(apiserver: APIServe
         assert written.at("data.password") == _VALUE
         assert written.metadata.labels == {"seen": "yes"}
         assert secrets.lister["default/a"].metadata.labels == {"seen": "yes"}
+
+
+async def test_the_page_lists_the_names_of_secrets_alone(apiserver: APIServer) -> None:
+    apiserver.create(secret("a"))
+    apiserver.create(secret("b"))
+    async with cluster_of(apiserver) as cluster:
+        assert await module_of(PAGE).names(cluster) == ["default/a", "default/b"]
+    listed = [one for one in apiserver.requests if one.verb == "list"]
+    assert all("PartialObjectMetadataList" in one.accept for one in listed)

@@ -107,6 +107,7 @@ class Line:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Pass a request on.
 
@@ -127,7 +128,7 @@ class Line:
         if body is not None:
             body = self.store(body)
         answer = await self._beyond.request(
-            method, path, query=query, body=body, content_type=content_type
+            method, path, query=query, body=body, content_type=content_type, accept=accept
         )
         if self.after is not None:
             await self.after(method)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from pyinformer.cli import main
+from tests.testing.test_definition_files import definition
 from tests.testing.wire import Wire
 
 if TYPE_CHECKING:
@@ -153,3 +154,27 @@ def test_two_servers_give_no_object_the_same_identity() -> None:
     for _ in range(2):
         serve(look=look)
     assert uids[0] != uids[1]
+
+
+def test_serve_creates_the_definitions_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(definition("cars"))
+    (tmp_path / "b.yaml").write_text(definition("boats"))
+    seen: list[int] = []
+
+    def look(terminal: Terminal) -> None:
+        with terminal.wire() as wire:
+            seen.append(wire.get("/apis/acme.io/v1/cars").status)
+
+    paths = (str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml"))
+    arguments = (part for path in paths for part in ("--definitions", path))
+    status, terminal = serve(*arguments, look=look)
+
+    assert (status, seen) == (0, [200])
+    assert "  with cars.acme.io, boats.acme.io\n" in terminal.getvalue()
+
+
+def test_serve_reports_a_path_without_definitions(tmp_path: Path) -> None:
+    status, terminal = serve("--definitions", str(tmp_path / "missing"))
+
+    assert status == 1
+    assert f"cannot serve: paths: {tmp_path / 'missing'} does not exist" in terminal.getvalue()

@@ -45,6 +45,7 @@ from pyinformer.cache.informer.delivery import (
     Registration,
     ResourceEventHandler,
     UpdateFunction,
+    filtered,
     in_thread,
 )
 
@@ -96,6 +97,7 @@ __all__ = [
     "checked_namespaces",
     "core_of",
     "counted",
+    "filtered",
     "in_thread",
     "make_sink",
     "status_in_steps",

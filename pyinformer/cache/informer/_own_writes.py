@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, cast, final
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer.cache.informer._settings import InformerSettings
+from pyinformer.client.cluster import has_only_metadata
 from pyinformer.errors import FieldNotFoundError, InformerError
 from pyinformer.objects import KubeObject, ObjectCodec, V
 
@@ -109,6 +110,8 @@ class OwnWrites(Generic[V]):
             transform=settings.transform,
             metadata_only=settings.memory == "metadata",
         )
+        fields = (one.path for one in scope.field_selector.requirements)
+        self._knows_enough = settings.memory == "metadata" and all(map(_is_of_metadata, fields))
         self.unreadable: int = 0
         """Responses that are not objects of this resource."""
 
@@ -122,6 +125,8 @@ class OwnWrites(Generic[V]):
     def _take(self, plain: KubeObject, raw: bytes) -> None:
         meta, key = plain.metadata, plain._key
         self.recent.add(meta.resource_version, key, meta.uid)
+        if not self._knows_enough and has_only_metadata(plain):
+            return  # of a patch that asked for no more: the watch brings the rest
         overlay, uid_range = self._overlay_of(key), self._scope.uid_range
         if overlay is None or (uid_range is not None and not uid_range.has(meta.uid)):
             return
@@ -155,6 +160,10 @@ class OwnWrites(Generic[V]):
                 self._scope,
                 extra={"informer": str(self._scope), "error": str(error)[:500]},
             )
+
+
+def _is_of_metadata(path: str) -> bool:
+    return path.startswith("metadata.")
 
 
 def _field(plain: KubeObject[None], path: str) -> str:

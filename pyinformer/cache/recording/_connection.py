@@ -130,6 +130,7 @@ class RecordingConnection:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Send a request and record its response; see Connection.request.
 
@@ -148,6 +149,7 @@ class RecordingConnection:
                 body=body,
                 content_type=content_type,
                 timeout_seconds=timeout_seconds,
+                accept=accept,
             )
         except BaseException as error:
             self._refused(number, error)

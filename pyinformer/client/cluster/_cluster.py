@@ -40,8 +40,8 @@ from pyinformer.client.cluster._targets import (
     check_namespace,
     check_no_stream,
     check_subresource,
+    has_only_metadata,
     head_of,
-    is_metadata_alone,
     object_path,
     refuse_metadata_alone,
     subresource_of,
@@ -66,6 +66,7 @@ from pyinformer.client.cluster._write_path import (
 )
 from pyinformer.client.transport import (
     CURRENT_GUARD,
+    METADATA_ACCEPT,
     APIResource,
     ClusterConfig,
     Connection,
@@ -83,7 +84,6 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.objects import (
-    PARTIAL_OBJECT_METADATA,
     FieldSelector,
     GroupVersionResource,
     JSONObject,
@@ -92,6 +92,7 @@ from pyinformer.objects import (
     Selector,
     UidRange,
     check_encodable,
+    check_flag,
     check_integer,
     check_iterable,
     check_seconds,
@@ -123,7 +124,8 @@ _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _is_quoted_path: Final = re.compile(r"/(?!(?:.*/)?\.{1,2}(?:/|$))[!-\"$->@-~]*").fullmatch
 _is_media_type: Final = re.compile(r"[ -~]+").fullmatch
 _PODS: Final = GroupVersionResource("", "v1", "pods")
-_ALONE: Final = PARTIAL_OBJECT_METADATA.kind.encode()
+_SHARED_LISTS: Final = frozenset({"finalizers", "ownerReferences"})
+"""Lists in the metadata that several writers share, of which a merge patch replaces the whole."""
 _SHOWN_FIELDS: Final = 5
 _STATUS_ATTEMPTS: Final = 5  # as client-go's DefaultRetry; each but the first has read the newest
 _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
@@ -297,7 +299,13 @@ class Cluster(Closable):
         return found
 
     async def get(
-        self, api_version: str, plural: str, key: str, *, subresource: str = ""
+        self,
+        api_version: str,
+        plural: str,
+        key: str,
+        *,
+        subresource: str = "",
+        metadata_only: bool = False,
     ) -> KubeObject:
         """Read one object from the server; caches are faster: `informer.lister.get(key)`.
 
@@ -307,6 +315,9 @@ class Cluster(Closable):
             key: `namespace/name`, or `name` if it is cluster-scoped.
             subresource: the part of the object to read, such as `scale`; empty for the object
                 itself.
+            metadata_only: read nothing but its metadata, as an informer with `memory="metadata"`
+                does: the rest, such as the values of a Secret, is not sent. Its `gvk` is
+                `PartialObjectMetadata` if discovery, which names its kind, is forbidden.
 
         Raises:
             NotFoundError: the object does not exist, or the server does not serve the resource or
@@ -321,8 +332,12 @@ class Cluster(Closable):
         """
         resource = GroupVersionResource.of(api_version, plural)
         check_subresource(subresource)
+        check_flag("metadata_only", metadata_only)
+        if metadata_only and subresource:
+            raise InvalidArgumentError("metadata_only", "must be False for a subresource")
+        path = object_path(resource, key, subresource)
         try:
-            raw = await self._requests.read(object_path(resource, key, subresource))
+            raw = await self._requests.read(path, METADATA_ACCEPT if metadata_only else "")
         except (NotFoundError, ForbiddenError) as error:
             if isinstance(error, NotFoundError):
                 if subresource:
@@ -338,6 +353,9 @@ class Cluster(Closable):
                 raise error.with_hint(hint) from error
             hint = f"the key {key!r} has no namespace: write 'namespace/name' if {plural} have one"
             raise error.with_hint(hint) from error
+        if metadata_only:
+            kind = await self.discovery.kind_of(resource)
+            return self._writes.responses.read_metadata(resource, raw, kind=kind, key=key)
         return self._writes.responses.read(resource, raw, key=key, subresource=subresource)
 
     @overload
@@ -352,6 +370,7 @@ class Cluster(Closable):
         resource_version: str = "",
         resource_version_match: VersionMatch = "NotOlderThan",
         page_size: int = 500,
+        metadata_only: bool = False,
     ) -> ObjectList[KubeObject]: ...
     @overload
     def list(
@@ -365,6 +384,7 @@ class Cluster(Closable):
         resource_version: str = "",
         resource_version_match: VersionMatch = "NotOlderThan",
         page_size: int = 500,
+        metadata_only: bool = False,
         model: type[M],
     ) -> ObjectList[M]: ...
     def list(
@@ -378,6 +398,7 @@ class Cluster(Closable):
         resource_version: str = "",
         resource_version_match: VersionMatch = "NotOlderThan",
         page_size: int = 500,
+        metadata_only: bool = False,
         model: type[M] | None = None,
     ) -> ObjectList[KubeObject] | ObjectList[M]:
         """List objects on the server: `async for pod in cluster.list("v1", "pods")`.
@@ -394,6 +415,7 @@ class Cluster(Closable):
             resource_version: at which version; empty for the newest.
             resource_version_match: whether the list may be newer than that version, or `Exact`.
             page_size: how many objects to request at a time; 0 for all of them in one response.
+            metadata_only: read nothing but their metadata, as for `get`.
             model: what to return instead of objects: a class that `KubeObject.as_type` takes.
 
         Returns:
@@ -403,7 +425,15 @@ class Cluster(Closable):
         Raises:
             InvalidArgumentError: an argument is malformed.
         """
-        selection = self._selection(api_version, plural, namespace, label_selector, field_selector)
+        check_flag("metadata_only", metadata_only)
+        selection = self._selection(
+            api_version,
+            plural,
+            namespace,
+            label_selector,
+            field_selector,
+            metadata_only=metadata_only,
+        )
         check_encodable("resource_version", resource_version)
 
         def reading(convert: Callable[[KubeObject], T]) -> ObjectList[T]:
@@ -704,20 +734,23 @@ class Cluster(Closable):
         edited: Body,
         *,
         check_uid: bool = True,
-        check_version: bool = False,
+        check_version: bool | None = None,
         field_manager: str | None = None,
         dry_run: bool = False,
         field_validation: FieldValidation | None = None,
         subresource: str = "",
         of: Parent | None = None,
+        metadata_only: bool = False,
     ) -> KubeObject:
         """Send what was edited in an object, and nothing else.
 
         Fields that a model does not know are kept, also in elements of lists: elements are matched
         by their name, type, port or the like, others by their place; one with another name is
-        another element. A list is sent as a whole: use `check_version` to keep what other clients
-        wrote to it in the meantime. What is the same in both was not edited and is not sent, even
-        if this process has written it since: begin the next edit with what this one returns.
+        another element. A list is sent as a whole, and would replace what other clients wrote to it
+        in the meantime: use `check_version`. For the finalizers and the owner references, which
+        others write, too, the version is checked by default. What is the same in both was not
+        edited and is not sent, even if this process has written it since: begin the next edit with
+        what this one returns.
 
         Args:
             obj: the object as it was; metadata alone, of an informer with `memory="metadata"`, is
@@ -728,7 +761,8 @@ class Cluster(Closable):
                 changed. What is missing in it is removed. Resource version and uid do not count. If
                 `obj` is a dict, it must be a deep copy: what both share has no edits.
             check_uid: fail if the name belongs to another object by now.
-            check_version: fail if the object has changed since `obj`.
+            check_version: fail if the object has changed since `obj`. None: only if its finalizers
+                or owner references were edited, and `obj` has a resourceVersion.
             field_manager: the owner of the fields; None for the cluster's `field_manager`, else the
                 name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
@@ -739,6 +773,8 @@ class Cluster(Closable):
                 object itself.
             of: the object that the subresource belongs to, or its
                 `(api_version, plural, key)`; None if `obj` is that object.
+            metadata_only: have the server answer with the object's metadata alone. An informer of
+                whole objects then shows the write when its watch brings it.
 
         Returns:
             The object as the server stored it; `obj` if nothing was edited, or if the same edit has
@@ -746,7 +782,7 @@ class Cluster(Closable):
             sent.
 
         Raises:
-            ConflictError: it is another object by now, or with `check_version` another version.
+            ConflictError: it is another object by now, or another version where that is checked.
             NotFoundError: it does not exist.
             InvalidArgumentError: `edited` is another object, or `obj` itself; its status was edited
                 where `status()` has to be used; or elements of a list cannot be distinguished.
@@ -757,12 +793,18 @@ class Cluster(Closable):
         Cancellation:
             Unless it still waits for the rate limit, it may have been patched or not.
         """
+        check_flag("metadata_only", metadata_only)
+        if metadata_only and subresource:
+            raise InvalidArgumentError("metadata_only", "must be False for a subresource")
         target, before = await self._original(obj, subresource, of)
         _check_is_copy("edited", edited, obj, "`obj`")
         patch = patch_of(before, edited)
         has_status_edits = "status" in patch and not subresource
         if has_status_edits and target.api.has_status:
             _check_patched_status(await self.discovery.current(target.api))
+        if check_version is None:
+            has_lists = not _SHARED_LISTS.isdisjoint(patch.get("metadata") or ())
+            check_version = has_lists and bool(before.metadata.resource_version)
         query = self._query_of(field_manager, field_validation, dry_run=dry_run)
         if self._ineffective.has(target, before, patch, query):
             return self._unsent(target, before)
@@ -773,9 +815,10 @@ class Cluster(Closable):
             query=query,
             check_uid=check_uid,
             check_version=check_version,
+            metadata_only=metadata_only,
         )
         self._ineffective.record(target, before, patch, query, found)
-        if has_status_edits and not is_status_stored(patch, found):
+        if has_status_edits and not metadata_only and not is_status_stored(patch, found):
             _check_patched_status(await self.discovery.current(target.api))
         return found
 
@@ -1262,6 +1305,8 @@ class Cluster(Closable):
         namespace: str | None,
         label_selector: Selector | LabelSelector,
         field_selector: Selector | FieldSelector,
+        *,
+        metadata_only: bool = False,
     ) -> ListWatch:
         """Return the objects of one resource that match."""
         check_namespace(namespace)
@@ -1270,6 +1315,7 @@ class Cluster(Closable):
             namespace=namespace,
             label_selector=LabelSelector.parse(label_selector),
             field_selector=FieldSelector.parse(field_selector),
+            metadata_only=metadata_only,
         )
 
     def _query_of(
@@ -1324,7 +1370,7 @@ class Cluster(Closable):
         """Return the object of a write that would change nothing, and count it."""
         self._writes.skipped += 1
         raw = current.raw
-        if _ALONE in raw and is_metadata_alone(current.to_dict()):  # most need no second decode
+        if has_only_metadata(current):
             return KubeObject(current.key, current.metadata, None, raw, current.gvk)
         return self._read(target, raw)
 
@@ -1339,6 +1385,7 @@ class Cluster(Closable):
         check_version: bool,
         at_version: str = "",
         written: JSONObject | None = None,
+        metadata_only: bool = False,
     ) -> KubeObject:
         """Send a merge patch with preconditions, unless it is empty.
 
@@ -1366,6 +1413,7 @@ class Cluster(Closable):
                 content_type=_MERGE_PATCH,
                 version=metadata.resource_version,
                 written=written,
+                metadata_only=metadata_only,
             )
         except InvalidError as error:
             if "uid" in checks and "metadata.uid" in error.message:

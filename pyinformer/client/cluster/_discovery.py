@@ -98,6 +98,23 @@ class Discovery:
             lambda table: near_resources(resource.resource, table),
         )
 
+    async def kind_of(self, resource: GroupVersionResource) -> str:
+        """Return the kind of a resource's objects; empty if discovery does not say.
+
+        Args:
+            resource: such as `GroupVersionResource.of("apps/v1", "deployments")`.
+
+        Raises:
+            TransportError: the server was not reached.
+
+        Cancellation:
+            Safe; other callers that wait for the same response send the request again.
+        """
+        try:
+            return (await self.resource(resource)).kind
+        except (ForbiddenError, NotFoundError):
+            return ""
+
     async def kind(self, api_version: str, kind: str) -> APIResource:
         """Describe the resource whose objects are of a kind.
 

@@ -75,7 +75,9 @@ class ObjectList(Generic[T]):
         self._discovery = discovery
         self._list_watch = list_watch
         self._convert = convert
-        self._codec: ObjectCodec[None] = ObjectCodec(list_watch.resource)
+        self._codec: ObjectCodec[None] = ObjectCodec(
+            list_watch.resource, metadata_only=list_watch.metadata_only
+        )
         self._version = (resource_version, match if resource_version else "")
         self._page_size = page_size
         self._token = ""
@@ -133,6 +135,12 @@ class ObjectList(Generic[T]):
 
     async def _request_page(self) -> tuple[ListMetadata, list[T]]:
         """Request a page; again, if its items come before the kind of their list, or have none."""
+        if self._list_watch.metadata_only and self._codec.gvk is None:
+            kind = await self._discovery.kind_of(self._list_watch.resource)
+            if kind:
+                self._codec.learn_kind(kind)
+            else:
+                self._codec.learn_no_kind()
         try:
             return await self._request_known()
         except InvalidObjectError:

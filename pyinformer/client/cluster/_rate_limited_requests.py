@@ -154,7 +154,14 @@ class RateLimitedRequests:
         return 0 if self._throttle is None else self._throttle.waiting
 
     async def write(
-        self, method: str, path: str, *, query: Query, body: bytes | None, content_type: str
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query,
+        body: bytes | None,
+        content_type: str,
+        accept: str = "",
     ) -> bytes:
         """Send a write and return the response.
 
@@ -176,7 +183,7 @@ class RateLimitedRequests:
             check_guard()  # the term may have ended while it waited for its turn
             self.sent += 1
             return await self._connection.request(
-                method, path, query=query, body=body, content_type=content_type
+                method, path, query=query, body=body, content_type=content_type, accept=accept
             )
 
         return await self.until_served(attempt)

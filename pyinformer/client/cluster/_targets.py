@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Parent: TypeAlias = Body | tuple[str, str, str]
 """The object that a subresource belongs to: the object, or its apiVersion, plural and key."""
 
+_ALONE: Final = PARTIAL_OBJECT_METADATA.kind.encode()
 _ANY: Final = "any"  # a resource, where only the version matters
 # A namespace has two subresources, whose paths look like those of resources inside it.
 _OF_RESOURCE: Final = re.compile(
@@ -259,6 +260,11 @@ def is_metadata_alone(body: JSONObject) -> bool:
     """Return whether an object is a PartialObjectMetadata, as metadata-only informers keep it."""
     named = (body.get("apiVersion"), body.get("kind"))
     return named == (PARTIAL_OBJECT_METADATA.api_version, PARTIAL_OBJECT_METADATA.kind)
+
+
+def has_only_metadata(obj: KubeObject[object]) -> bool:
+    """Return whether the body of an object is a PartialObjectMetadata."""
+    return _ALONE in obj.raw and is_metadata_alone(obj.to_dict())  # most need no decode
 
 
 def refuse_metadata_alone(body: JSONObject, argument: str = "obj") -> None:

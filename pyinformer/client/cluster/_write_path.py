@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, 
 from pyinformer.client.cluster._json_conversion import encode_body
 from pyinformer.client.cluster._rate_limited_requests import RateLimitedRequests, WriteStatistics
 from pyinformer.client.cluster._status_patch_bases import StatusPatchBases
-from pyinformer.client.cluster._targets import Target, check_scope, object_path, resource_of
+from pyinformer.client.cluster._targets import (
+    Target,
+    check_scope,
+    has_only_metadata,
+    object_path,
+    resource_of,
+)
 from pyinformer.client.cluster._unstored_status_fields import UnstoredFields
 from pyinformer.client.cluster._write_context import WriteOutcomes, current_identity
 from pyinformer.client.cluster._write_observer import WriteObservers
@@ -23,7 +29,7 @@ from pyinformer.client.cluster._write_responses import (
     is_gone,
     is_released,
 )
-from pyinformer.client.transport import record_write
+from pyinformer.client.transport import METADATA_ACCEPT, record_write
 from pyinformer.errors import (
     APIStatusError,
     FencedError,
@@ -95,6 +101,7 @@ class WritePath:
         version: str | None = None,
         is_due: bool = False,
         written: JSONObject | None = None,
+        metadata_only: bool = False,
     ) -> WriteResponse:
         """Send a write that leaves an object, and return the response.
 
@@ -107,6 +114,7 @@ class WritePath:
             version: the resource version that the caller knows, if any.
             is_due: the caller cannot know whether the write changes anything.
             written: what `body` changes, if it has foreign conditions, too; None for all of it.
+            metadata_only: ask for the object's metadata alone in the response.
 
         Raises:
             WriteAnswerError: the write was carried out, and its response cannot be read.
@@ -129,9 +137,16 @@ class WritePath:
                 body=encode_body(body, content_type),
                 content_type=content_type,
                 subresource=target.subresource,
+                accept=METADATA_ACCEPT if metadata_only else "",
             )
             with _carried_out(method, resource):
-                found = self._read(target, raw, is_create=is_create)
+                if metadata_only:
+                    found = self.responses.read_metadata(
+                        resource, raw, kind=target.api.kind, key=target.key
+                    )
+                    raw = found.raw  # a server that does not know this has sent the whole object
+                else:
+                    found = self._read(target, raw, is_create=is_create)
             if _DRY_RUN not in query:
                 if span is not None:
                     span.wrote(found.key, found.metadata.resource_version)
@@ -312,6 +327,7 @@ class WritePath:
         body: bytes,
         content_type: str,
         subresource: str = "",
+        accept: str = "",
     ) -> bytes:
         """Send a write and return the response; a 404 says whether the resource is served.
 
@@ -320,7 +336,12 @@ class WritePath:
         try:
             with _recorded_if_lost(resource):
                 return await self._requests.write(
-                    method, path, query=query, body=body, content_type=content_type
+                    method,
+                    path,
+                    query=query,
+                    body=body,
+                    content_type=content_type,
+                    accept=accept,
                 )
         except APIStatusError as error:
             if isinstance(error, NotFoundError):
@@ -365,6 +386,8 @@ class WritePath:
             self.observers.deleted(resource, found.key, meta.uid, meta.resource_version or None)
             return
         self.observers.wrote(resource, found, raw)
+        if has_only_metadata(found):  # it does not say what the status is
+            return
         known = self._discovery.known(resource)
         if (known is not None and known.has_status) or b'"status"' in raw:
             self.statuses.answered(found, len(raw))

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from pyinformer.client.cluster._object_list import object_splitter
+from pyinformer.client.cluster._targets import has_only_metadata
 from pyinformer.client.transport import item_kind
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, ProtocolError
 from pyinformer.objects import (
@@ -90,8 +91,7 @@ class ResponseReader:
                 raise
         if key and found.key != key:  # such as the late response to another request
             del self._codecs[resource, subresource]
-            reason = f"the server answered with another object, {found.key!r}"
-            raise InvalidObjectError(f"{resource} {key!r}", reason)
+            raise _another(resource, key, found)
         return found
 
     def _codec_of(
@@ -102,6 +102,30 @@ class ResponseReader:
         if known is None or known.resource != expected:
             known = self._codecs[resource, subresource] = ObjectCodec(expected)
         return known
+
+    def read_metadata(
+        self, resource: GroupVersionResource, raw: bytes, *, kind: str, key: str
+    ) -> KubeObject:
+        """Return the metadata of a response, which may have the whole object.
+
+        Args:
+            resource: the resource.
+            raw: the response.
+            kind: the kind of its objects; empty if it is not known.
+            key: the key of the request.
+
+        Raises:
+            InvalidObjectError: it is not an object of this resource, or has another key.
+        """
+        codec = ObjectCodec[None](resource, metadata_only=True, share_labels=False)
+        if kind:
+            codec.learn_kind(kind)
+        else:
+            codec.learn_no_kind()
+        found = codec.decode(raw, 0, len(raw))
+        if found.key != key:
+            raise _another(resource, key, found)
+        return found
 
     def read_list(self, resource: GroupVersionResource, raw: bytes) -> tuple[KubeObject, ...]:
         """Return the objects of a response to a deletecollection; empty if it is a Status.
@@ -155,6 +179,11 @@ class ResponseReader:
             reason = "needs a uid and a resourceVersion; pass the server's whole response"
             raise InvalidObjectError(f"{resource} {found.key!r}", reason)
         return found
+
+
+def _another(resource: GroupVersionResource, key: str, found: KubeObject) -> InvalidObjectError:
+    reason = f"the server answered with another object, {found.key!r}"
+    return InvalidObjectError(f"{resource} {key!r}", reason)
 
 
 def deleted_uid(resource: GroupVersionResource, raw: bytes) -> str | None:
@@ -220,7 +249,9 @@ def is_released(found: KubeObject) -> bool:
         apiserver pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate; namespaces
         have finalizers of their own.
     """
+    is_namespace = found.gvk.kind == "Namespace" and not found.gvk.group
+    if is_namespace and has_only_metadata(found):
+        return False  # whether its spec has finalizers is not known
     if found.metadata.finalizers or found.at("metadata.deletionGracePeriodSeconds", default=0):
         return False
-    is_namespace = found.gvk.kind == "Namespace" and not found.gvk.group
     return not (is_namespace and found.at("spec.finalizers", default=None))

@@ -16,6 +16,7 @@ from pyinformer.client.transport._discovery import (
     table_of,
 )
 from pyinformer.client.transport._line_splitter import MAX_LINE_BYTES, LineSplitter
+from pyinformer.client.transport._list_watch import METADATA_ACCEPT as METADATA_ACCEPT
 from pyinformer.client.transport._list_watch import ListWatch
 from pyinformer.client.transport._page_pacing import LIST_TOTAL_SECONDS, PagesEmptyError, Paging
 from pyinformer.client.transport._status import (

@@ -43,6 +43,7 @@ class ConnectionProtocol(Protocol):
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Send a request and return the body of its response; see Connection.request.
 

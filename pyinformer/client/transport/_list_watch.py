@@ -33,9 +33,10 @@ WATCH_GRACE_SECONDS: Final = 15.0
 _METADATA_LIST: Final = (
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
-_METADATA_WATCH: Final = (
+METADATA_ACCEPT: Final = (
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
+"""The Accept header of watches, reads and writes that are answered with metadata alone."""
 _IMPOSSIBLE: Final = "-"
 _NAME: Final = "metadata.name"
 _NOT_OLDER: Final = "NotOlderThan"
@@ -269,7 +270,7 @@ class ListWatch:
             watch=True,
             what=f"watch {self.resource}",
             deadline_seconds=seconds + WATCH_GRACE_SECONDS,
-            accept=_METADATA_WATCH if self.metadata_only else "",
+            accept=METADATA_ACCEPT if self.metadata_only else "",
             same_server=same_server,
         )
 

@@ -103,6 +103,24 @@ def set_condition(
     return copies
 
 
+def remove_condition(conditions: Conditions, condition_type: str) -> list[JSONObject]:
+    """Return the conditions without that of one type; write the result to `status.conditions`.
+
+    `cluster.status()` removes a condition that is left out, and keeps those that others have set.
+
+    Args:
+        conditions: the present conditions; None for none. They are not changed.
+        condition_type: such as `Ready`; without a condition of this type, all are returned.
+
+    Raises:
+        InvalidTypeError: `conditions` is not a list of conditions.
+
+    Source:
+        k8s.io/apimachinery pkg/api/meta/conditions.go, RemoveStatusCondition.
+    """
+    return [each for each in _copies(conditions) if each.get("type") != condition_type]
+
+
 def find_condition(conditions: Conditions, condition_type: str) -> JSONObject | None:
     """Return a copy of the condition of one type, or None.
 

@@ -8,6 +8,8 @@ namespace: the garbage collector would treat that owner as deleted.
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyinformer.controller.conventions._references import AnyObject, Reference, metadata_of
 from pyinformer.errors import (
     AlreadyOwnedError,
@@ -91,11 +93,72 @@ def set_owner_reference(
     return _put(obj, references, reference, {**_entry(reference), **kept})
 
 
+def remove_owner_reference(
+    owner: AnyObject, obj: JSONObject, *, controller_only: bool = False
+) -> JSONObject:
+    """Remove the reference to an owner: the object no longer depends on it.
+
+        edited = remove_owner_reference(database, secret.to_dict())
+        await cluster.patch(secret, edited)
+
+    Without a reference to the owner nothing changes, since a reconcile may run again:
+    `has_owner_reference` returns whether there is one. A reference with another uid, to an earlier
+    owner of the same kind and name, is removed too.
+
+    Args:
+        owner: the owner; it needs no uid.
+        obj: the object, which is changed.
+        controller_only: remove it only if the owner controls the object (`controller: true`).
+
+    Returns:
+        The same dict; without `ownerReferences` if none is left.
+
+    Raises:
+        InvalidArgumentError: one of the two has no name or kind.
+        InvalidTypeError: `obj` is not a dict.
+
+    Source:
+        sigs.k8s.io/controller-runtime pkg/controller/controllerutil, RemoveOwnerReference and
+        RemoveControllerReference.
+    """
+    reference, _ = _identities(owner, obj)
+    references = _references_of(obj)
+    owns = partial(_owns, reference=reference, controller_only=controller_only)
+    left = [each for each in references if not owns(each)]
+    if len(left) == len(references):
+        return obj
+    if left:
+        obj["metadata"]["ownerReferences"] = left
+    else:
+        del obj["metadata"]["ownerReferences"]
+    return obj
+
+
+def has_owner_reference(owner: AnyObject, obj: AnyObject, *, controller_only: bool = False) -> bool:
+    """Return whether an object refers to an owner, by its group, kind and name.
+
+    Args:
+        owner: the owner; it needs no uid.
+        obj: the object, cached or a dict; it is not changed.
+        controller_only: only a reference of the owner that controls the object
+            (`controller: true`) counts.
+
+    Raises:
+        InvalidArgumentError: one of the two has no name or kind.
+        InvalidTypeError: one of the two is not an object.
+
+    Source:
+        sigs.k8s.io/controller-runtime pkg/controller/controllerutil, HasOwnerReference.
+    """
+    reference = Reference.of(owner, "owner")
+    Reference.of(obj, "obj")
+    owns = partial(_owns, reference=reference, controller_only=controller_only)
+    return any(map(owns, _references_of(obj)))
+
+
 def _checked(owner: AnyObject, obj: JSONObject) -> tuple[Reference, list[JSONObject]]:
     """Return the owner, and the references of the object."""
-    if isinstance(obj, KubeObject):
-        raise InvalidTypeError("obj", "cached objects are immutable; take to_dict() first")
-    reference, dependent = Reference.of(owner, "owner"), Reference.of(obj, "obj")
+    reference, dependent = _identities(owner, obj)
     if not (reference.uid and reference.name):
         reason = "must have a uid: create the owner on the server, or read it, first"
         raise InvalidArgumentError("owner", reason)
@@ -109,10 +172,31 @@ def _checked(owner: AnyObject, obj: JSONObject) -> tuple[Reference, list[JSONObj
         raise InvalidArgumentError(
             "obj", "must not be its own owner: its deletion could wait forever"
         )
+    return reference, _references_of(obj)
+
+
+def _identities(owner: AnyObject, obj: JSONObject) -> tuple[Reference, Reference]:
+    """Return the identities of both; the object must be one that can be changed."""
+    if isinstance(obj, KubeObject):
+        raise InvalidTypeError("obj", "cached objects are immutable; take to_dict() first")
+    return Reference.of(owner, "owner"), Reference.of(obj, "obj")
+
+
+def _references_of(obj: AnyObject) -> list[JSONObject]:
+    if isinstance(obj, KubeObject):
+        return [
+            {
+                "apiVersion": each.api_version,
+                "kind": each.kind,
+                "name": each.name,
+                "controller": each.controller,
+            }
+            for each in obj.metadata.owner_references
+        ]
     found = metadata_of(obj, "obj").get("ownerReferences") or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise InvalidTypeError("obj", "metadata.ownerReferences must be a list of dicts")
-    return reference, found
+    return found
 
 
 def _entry(reference: Reference) -> JSONObject:
@@ -129,6 +213,11 @@ def _is_same_owner(entry: JSONObject, reference: Reference) -> bool:
     group, _ = split_api_version(str(entry.get("apiVersion", "")))
     found = (group, entry.get("kind"), entry.get("name"))
     return found == (reference.group, reference.kind, reference.name)
+
+
+def _owns(entry: JSONObject, *, reference: Reference, controller_only: bool) -> bool:
+    is_counted = entry.get("controller") is True or not controller_only
+    return is_counted and _is_same_owner(entry, reference)
 
 
 def _put(

@@ -16,6 +16,7 @@ from pyinformer.controller.sources._predicates import (
     generation_changed,
     labels_changed,
     matches,
+    matches_labels,
     negate,
     resource_version_changed,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "generation_changed",
     "labels_changed",
     "matches",
+    "matches_labels",
     "negate",
     "resource_version_changed",
 ]

@@ -17,10 +17,12 @@ from typing_extensions import TypeVar
 
 from pyinformer._runtime.tasks import check_plain, name_of, refuse_awaitable
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.objects import KubeObject, V, decoder_of
+from pyinformer.objects import KubeObject, LabelSelector, V, decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pyinformer.objects import Selector
 
 PredicateFunction: TypeAlias = Callable[[KubeObject[V] | None, KubeObject[V] | None], bool]
 """Returns whether a change matters: `function(old, new)`. It runs on the event loop, so it must be
@@ -128,6 +130,30 @@ def matches(function: StateFunction[_A]) -> Predicate[_A]:
     """
     check_plain(function, "state(obj)", 1)
     return _StateFilter(function, f"matches({name_of(function)})")
+
+
+def matches_labels(label_selector: Selector | LabelSelector) -> Predicate:
+    """Pass changes of objects that a label selector selects, before the change or after it.
+
+    It is the state filter `matches` for labels, and is combined in the same way. An informer's
+    `label_selector` also keeps other objects out of the cache and the network.
+
+    Args:
+        label_selector: as a text (`app=web,tier in (a,b)`), a mapping of labels, or a LabelSelector
+            as manifests have it; an empty one selects every object.
+
+    Raises:
+        InvalidSelectorError: it cannot be parsed.
+        InvalidTypeError: it is not a selector.
+
+    Source:
+        controller-runtime pkg/predicate/predicate.go, LabelSelectorPredicate.
+    """
+    selector = LabelSelector.parse(label_selector)
+    selects = selector.matches
+    return _StateFilter(
+        lambda obj: selects(obj.metadata.labels), f"matches_labels({str(selector)!r})"
+    )
 
 
 def all_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:

@@ -10,6 +10,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -21,9 +22,11 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.objects import JSONObject, JSONValue, split_api_version
+from pyinformer.testing._definition_files import definitions_in
 from pyinformer.testing._polling import poll
 
 _SERVED_TIMEOUT_SECONDS: Final = 30.0  # a new custom resource is served after about a second
+_ATTEMPTS: Final = 10
 _CRD_API_VERSION: Final = "apiextensions.k8s.io/v1"
 _DEFINITIONS: Final = f"/apis/{_CRD_API_VERSION}/customresourcedefinitions"
 _DEFAULT_NAMESPACE: Final = "default"
@@ -244,6 +247,65 @@ class ObjectCalls(ABC):
         )
         with contextlib.suppress(ConflictError):  # another thread or test has created it
             self.request("POST", _DEFINITIONS, body=definition)
+        self._wait_until_served(api_version, plural)
+
+    def install_definitions(self, *paths: str | Path) -> tuple[str, ...]:
+        """Create the CustomResourceDefinitions of files, and wait until they are served.
+
+        A definition that exists already is replaced by that of the file.
+
+        Args:
+            paths: YAML or JSON files, of several documents perhaps, and folders of such files; see
+                `definitions_in`.
+
+        Returns:
+            The names of the definitions, such as `databases.acme.io`.
+
+        Raises:
+            DefinitionsNotFoundError: a path does not exist, or has no definition.
+            InvalidArgumentError: a file cannot be read, or is not YAML.
+            APIStatusError: the server refuses a definition.
+            KubeAPIServerError: one was not served in time.
+        """
+        found = definitions_in(*paths)
+        for one in found:
+            self._put_definition(one)
+        for one in found:
+            spec = one["spec"]
+            plural = str(spec["names"]["plural"])
+            for version in objects_of(spec, "versions"):
+                if version.get("served"):
+                    self._wait_until_served(f"{spec['group']}/{version['name']}", plural)
+        return tuple(str(one["metadata"]["name"]) for one in found)
+
+    def ensure_namespace(self, name: str) -> None:
+        """Create a namespace unless it exists."""
+        with contextlib.suppress(ConflictError):
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def _put_definition(self, definition: JSONObject) -> None:
+        """Create a definition, or replace the one that exists, in its newest version."""
+        path = f"{_DEFINITIONS}/{quote(definition['metadata']['name'], safe='')}"
+        left = _ATTEMPTS
+        while True:
+            try:
+                known = self.request("GET", path)
+            except NotFoundError:
+                known = {}
+            try:
+                if not known:
+                    self.request("POST", _DEFINITIONS, body=definition)
+                    return
+                version = known["metadata"]["resourceVersion"]
+                metadata = {**definition["metadata"], "resourceVersion": version}
+                self.request("PUT", path, body={**definition, "metadata": metadata})
+                return
+            except ConflictError:  # the server writes the status of a new one, or another test did
+                left -= 1
+                if not left:
+                    raise
+
+    def _wait_until_served(self, api_version: str, plural: str) -> None:
         if not poll(
             lambda: self._is_served(api_version, plural), timeout_seconds=_SERVED_TIMEOUT_SECONDS
         ):
@@ -251,11 +313,6 @@ class ObjectCalls(ABC):
                 f"{plural} of {api_version} cannot be used",
                 f"it is defined, but not served after {_SERVED_TIMEOUT_SECONDS:.0f} s",
             )
-
-    def ensure_namespace(self, name: str) -> None:
-        """Create a namespace unless it exists."""
-        with contextlib.suppress(ConflictError):
-            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def _with_status(self, resource: _Resource, body: JSONObject, stored: JSONObject) -> JSONObject:
         """Write the status, too, if the server has ignored it."""

@@ -151,6 +151,7 @@ class ReplayConnection:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Answer a request with the recorded one.
 

@@ -134,10 +134,24 @@ class _MemoryResponseWriter:
 
     async def begin_faulty(self) -> bool:
         fault = self._fault
-        if fault is None or fault.status is None:
+        if fault is None:
             return False
-        await self.fail(scripted_failure(fault, fault.status))
+        if fault.delay_seconds:
+            await asyncio.sleep(fault.delay_seconds)
+        if fault.refuse:
+            self._lose()
+        elif fault.body is not None:
+            await self.send(fault.status or _FIRST_SUCCESS, [fault.body])
+        elif fault.status is not None:
+            await self.fail(scripted_failure(fault, fault.status))
+        else:
+            return False
         return True
+
+    def _lose(self) -> None:
+        """Break the connection off."""
+        self.body.fail(TransportError(_SERVER, "the connection was lost: a fault of the test"))
+        self.started.set()
 
     async def fail(self, failure: Failure) -> None:
         seconds = failure.retry_after_seconds
@@ -166,7 +180,11 @@ class _MemoryResponseWriter:
         self.started.set()
 
     async def write(self, data: bytes) -> None:
-        self.body.put(data)
+        cut = None if self._fault is None else self._fault.cut_after_bytes
+        if isinstance(cut, int) and self.body.received_bytes + len(data) >= cut:
+            self._lose()
+        else:
+            self.body.put(data)
 
     async def finish(self) -> None:
         self.body.end()
@@ -232,6 +250,7 @@ class MemoryConnection:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Answer a request.
 
@@ -250,10 +269,15 @@ class MemoryConnection:
             if method != "GET":
                 check_guard()
             content = body or b""
-            call = _call(method, path, query, content, content_type)
+            call = _call(method, path, query, content, content_type, accept=accept)
             reply = _MemoryResponseWriter(MemoryBody())
             await self._handler.serve(call, reply.expect)
-            answer = await reply.body.whole()
+            try:
+                answer = await reply.body.whole()
+            except TransportError:
+                if reply.status:  # it was answered, and the answer was lost
+                    await self._on_request(call, reply.status, b"")
+                raise
             await self._on_request(call, reply.status, answer)
             if not reply.is_success:
                 what = f"{method} {path}"

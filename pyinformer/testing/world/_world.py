@@ -10,7 +10,7 @@ import asyncio
 import random
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -36,6 +36,8 @@ from pyinformer.testing.apiserver.reads import WatchSettings
 from pyinformer.testing.apiserver.requests import (
     Fault,
     FaultScript,
+    Interceptor,
+    Interceptors,
     RequestLog,
     RequestRecord,
     WriteParameters,
@@ -49,6 +51,8 @@ from pyinformer.testing.world._world_thread import WorldThread
 from pyinformer.testing.world._write_log import WriteLog, WriteRecord, verb_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyinformer.controller import Controller, Outcome
     from pyinformer.controller.sources import Request
     from pyinformer.objects import Event
@@ -129,6 +133,7 @@ class World(ObjectTestAPI):
         self._storage = Storage(window_size=_HISTORY, history_size=_HISTORY)
         self._registry = Registry()
         self._faults = FaultScript(seed)
+        self._interceptors = Interceptors(in_memory=True)
         rng = random.Random(f"{seed} {number}" if number else seed)
         self._admission = Admission(self._storage, self._registry, rng)
         self._writes = Writes(
@@ -208,6 +213,26 @@ class World(ObjectTestAPI):
         """
         self._register_kind_of(obj)
         return self._settled(partial(super().create, obj, namespace=namespace))
+
+    def install_definitions(self, *paths: str | Path) -> tuple[str, ...]:
+        """Serve the custom resources that files define.
+
+        A definition that exists already is replaced by that of the file. For objects of the
+        constructor, pass definitions before them: `World([*definitions_in("crds"), database])`.
+
+        Args:
+            paths: YAML or JSON files, of several documents perhaps, and folders of such files; see
+                `definitions_in`.
+
+        Returns:
+            The names of the definitions, such as `databases.acme.io`.
+
+        Raises:
+            DefinitionsNotFoundError: a path does not exist, or has no definition.
+            InvalidArgumentError: a file cannot be read, or is not YAML.
+            APIStatusError: the server refuses a definition.
+        """
+        return self._settled(partial(super().install_definitions, *paths))
 
     def update(self, obj: JSONObject) -> JSONObject:
         """Replace an object, status included, as another client would.
@@ -496,6 +521,28 @@ class World(ObjectTestAPI):
         """Cancel the remaining effects of `conflict_on` and `fail_on`."""
         self._faults.clear()
 
+    def intercept(self, function: Interceptor) -> AbstractContextManager[None]:
+        """Call a function for each request of the program: `with world.intercept(f):`.
+
+        It sees reads, lists and watches, too, and not what the test itself changes. Of several
+        functions each sees what those before it have altered.
+
+        Args:
+            function: `function(request)`, which returns a Fault to carry out, an altered request
+                (`dataclasses.replace(request, body=...)`), or None. Of a Fault, `status`, `body`,
+                `delay_seconds`, `refuse` and `cut_after_bytes` are carried out. The function is
+                called in the World's loop; what an asynchronous one waits for holds the request.
+
+        Raises:
+            InvalidTypeError: it cannot be called so, or, at the end of the block, has returned
+                something else.
+            InvalidArgumentError: at the end of the block: it has returned a fault that needs a
+                network.
+            Exception: at the end of the block, what the function has raised first. The request was
+                answered with 400, and the function not called again.
+        """
+        return self._interceptors.intercepting(function, None)
+
     def close(self) -> None:
         """Stop the informers and end the loop; a second call does nothing."""
         self._finalizer()
@@ -562,6 +609,7 @@ class World(ObjectTestAPI):
             access=Access((), now=monotonic()),
             request_log=RequestLog(),
             faults=self._faults,
+            interceptors=self._interceptors,
             settings=WatchSettings(
                 bookmark_interval_seconds=60.0,
                 final_bookmark_lead_seconds=2.0,

@@ -87,6 +87,7 @@ class ScriptedConnection:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Refuse: a reflector of pods reads no documents."""
         raise NotImplementedError(f"{method} {path}")

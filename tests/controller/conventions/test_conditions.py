@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer import Controller, KubeObject, Request
-from pyinformer.controller.conventions import find_condition, is_condition_true, set_condition
+from pyinformer.controller.conventions import (
+    find_condition,
+    is_condition_true,
+    remove_condition,
+    set_condition,
+)
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.testing import World
 
@@ -163,6 +168,8 @@ def test_a_value_that_is_not_a_list_of_conditions_is_refused(wrong: Any) -> None
         set_condition(wrong, "Ready", True, reason="Up")
     with pytest.raises(InvalidTypeError, match="conditions: "):
         find_condition(wrong, "Ready")
+    with pytest.raises(InvalidTypeError, match="conditions: "):
+        remove_condition(wrong, "Ready")
 
 
 def test_a_message_that_is_not_text_is_refused() -> None:
@@ -181,6 +188,24 @@ def test_a_condition_is_found_as_a_copy() -> None:
 
     assert is_condition_true(conditions, "Ready")
     assert find_condition(conditions, "Synced") is None
+
+
+@pytest.mark.covers("apimachinery pkg/api/meta: TestRemoveStatusCondition")
+def test_a_condition_is_removed_and_the_given_list_is_not_changed() -> None:
+    conditions = set_condition(_ready(), "Synced", False, reason="Lagging")
+
+    left = remove_condition(conditions, "Ready")
+
+    assert [each["type"] for each in left] == ["Synced"]
+    assert [each["type"] for each in conditions] == ["Ready", "Synced"]
+
+
+@pytest.mark.covers("apimachinery pkg/api/meta: TestRemoveStatusCondition")
+@pytest.mark.parametrize(
+    "conditions", [pytest.param(None, id="none"), pytest.param(_ready(), id="of-another-type")]
+)
+def test_removing_a_condition_that_is_not_there_changes_nothing(conditions: Any) -> None:
+    assert remove_condition(conditions, "Synced") == (conditions or [])
 
 
 @pytest.mark.parametrize("stored", [{}, {"ready": 3, "endpoint": "db.shop:5432"}])

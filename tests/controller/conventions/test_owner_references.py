@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.controller.conventions import set_controller_reference, set_owner_reference
+from pyinformer.controller.conventions import (
+    has_owner_reference,
+    remove_owner_reference,
+    set_controller_reference,
+    set_owner_reference,
+)
 from pyinformer.errors import (
     AlreadyOwnedError,
     InvalidArgumentError,
     InvalidTypeError,
     OwnerScopeError,
 )
+from tests.controller.sources.feeding import made, owner
 from tests.pods import make
 
 if TYPE_CHECKING:
@@ -215,3 +221,121 @@ def test_a_value_that_is_not_an_object_is_refused_by_its_argument(
 ) -> None:
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^obj: .*{complaint}"):
         set_controller_reference(_database(), obj)
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should remove the owner reference"
+)
+@pytest.mark.parametrize("put", [set_controller_reference, set_owner_reference])
+def test_the_last_reference_is_removed_as_if_it_had_never_been_set(put: Any) -> None:
+    config_map = put(_database(), _config_map())
+
+    returned = remove_owner_reference(_database(), config_map)
+
+    assert returned is config_map
+    assert config_map == _config_map()
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should remove the owner reference"
+)
+def test_only_the_reference_to_the_owner_is_removed() -> None:
+    config_map = set_controller_reference(_database(), _config_map())
+    set_owner_reference(_database("second", uid="u2"), config_map)
+
+    remove_owner_reference(_database("second", uid=""), config_map)
+
+    assert config_map["metadata"]["ownerReferences"] == [_REFERENCE]
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should remove the owner reference"
+)
+@pytest.mark.parametrize("controller_only", [False, True])
+def test_removing_a_reference_that_is_not_there_changes_nothing(controller_only: bool) -> None:
+    """A reconcile that is repeated removes it a second time."""
+    config_map = set_controller_reference(_database(), _config_map())
+    before = copy.deepcopy(config_map)
+
+    remove_owner_reference(_database("second"), config_map, controller_only=controller_only)
+    remove_owner_reference({**_database(), "kind": "Cache"}, config_map)
+    remove_owner_reference({**_database(), "apiVersion": "bank.io/v1"}, config_map)
+
+    assert config_map == before
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should remove the owner reference"
+)
+def test_a_plain_reference_stays_if_only_the_controller_is_removed() -> None:
+    config_map = set_owner_reference(_database(), _config_map())
+    before = copy.deepcopy(config_map)
+
+    remove_owner_reference(_database(), config_map, controller_only=True)
+    assert config_map == before
+
+    set_controller_reference(_database(), config_map)
+    remove_owner_reference(_database(), config_map, controller_only=True)
+    assert "ownerReferences" not in config_map["metadata"]
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should remove the owner reference"
+)
+def test_an_owner_is_found_by_its_kind_and_name() -> None:
+    config_map = set_owner_reference(_database(), _config_map())
+
+    assert has_owner_reference(_database(), config_map)
+    assert has_owner_reference({**_database(uid="new"), "apiVersion": "acme.io/v2"}, config_map)
+    assert not has_owner_reference(_database("second"), config_map)
+    assert not has_owner_reference(_database(), _config_map())
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should remove the owner reference"
+)
+def test_a_plain_owner_does_not_count_as_the_controller() -> None:
+    plain = set_owner_reference(_database(), _config_map())
+    controlled = set_controller_reference(_database(), _config_map())
+
+    assert not has_owner_reference(_database(), plain, controller_only=True)
+    assert has_owner_reference(_database(), controlled, controller_only=True)
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should remove the owner reference"
+)
+def test_a_reference_in_a_version_that_kubernetes_refuses_is_not_that_of_the_owner() -> None:
+    odd = _config_map(ownerReferences=[{**_REFERENCE, "apiVersion": "acme.io/v1/fail"}])
+
+    assert not has_owner_reference(_database(), odd)
+
+
+def test_a_cached_object_is_asked_but_not_changed() -> None:
+    cached = made("c", owners=[owner("db", api_version="acme.io/v1", kind="Database")])
+
+    assert has_owner_reference(_database(), cached, controller_only=True)
+    assert not has_owner_reference(_database("second"), cached)
+    with pytest.raises(InvalidTypeError, match=r"to_dict\(\)"):
+        remove_owner_reference(_database(), cached)  # type: ignore[arg-type] # misuse
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should remove the owner reference"
+)
+@pytest.mark.parametrize("act", [has_owner_reference, remove_owner_reference])
+@pytest.mark.parametrize(
+    ("owner", "obj", "argument"),
+    [
+        pytest.param("x", _config_map(), "owner", id="owner-is-text"),
+        pytest.param({"kind": "A"}, _config_map(), "owner", id="owner-has-no-version"),
+        pytest.param(_database(), {"kind": "A"}, "obj", id="object-has-no-version"),
+        pytest.param(_database(), 7, "obj", id="object-is-a-number"),
+        pytest.param(_database(), _config_map(ownerReferences="x"), "obj", id="no-list"),
+    ],
+)
+def test_what_is_not_an_object_is_refused_by_its_argument(
+    act: Any, owner: Any, obj: Any, argument: str
+) -> None:
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^{argument}: "):
+        act(owner, obj)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +18,12 @@ from pyinformer.controller.sources import (
     generation_changed,
     labels_changed,
     matches,
+    matches_labels,
     negate,
     resource_version_changed,
 )
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.objects import KubeObject
+from pyinformer.errors import InvalidArgumentError, InvalidSelectorError, InvalidTypeError
+from pyinformer.objects import JSONValue, KubeObject, LabelSelector
 from tests.controller.sources.feeding import FedInformer, Noted, made
 
 _Object = KubeObject[object]
@@ -292,3 +295,43 @@ def test_the_name_of_a_combination_says_what_is_combined() -> None:
     assert all(part in mixed for part in ("_generation_changed", " & ", "_labels_changed"))
     assert filters.startswith("~(matches(")
     assert "ready) | matches(" in filters
+
+
+@pytest.mark.covers("controller-runtime pkg/predicate: should return false (3)")
+@pytest.mark.parametrize(
+    "selector",
+    [
+        pytest.param("app in (web,api),!canary", id="text"),
+        pytest.param({"app": "web"}, id="labels"),
+        pytest.param({"matchLabels": {"app": "web"}}, id="manifest"),
+        pytest.param(LabelSelector.parse("app=web"), id="parsed"),
+    ],
+)
+def test_a_selector_passes_objects_that_it_selects_before_or_after_a_change(
+    selector: str | dict[str, JSONValue] | LabelSelector,
+) -> None:
+    predicate = matches_labels(selector)
+    web, other = made("a", labels={"app": "web"}), made("a", version=2, labels={"app": "db"})
+
+    for old, new in ((None, web), (web, None), (web, web), (other, web), (web, other)):
+        assert predicate(old, new)
+    for old, new in ((None, other), (other, None), (other, other)):
+        assert not predicate(old, new)
+
+
+def test_a_selector_is_combined_as_a_state() -> None:
+    """The opposite of a selector passes an object that leaves what is selected."""
+    predicate = ~matches_labels("app=web") & matches_labels("tier")
+    web = made("a", labels={"app": "web", "tier": "x"})
+
+    assert predicate(web, made("a", version=2, labels={"tier": "x"}))
+    assert not predicate(web, made("a", version=2, labels={"app": "web"}))
+    assert repr(predicate) == "(~matches_labels('app=web') & matches_labels('tier'))"
+
+
+def test_a_selector_that_cannot_be_parsed_is_refused() -> None:
+    with pytest.raises(InvalidSelectorError):
+        matches_labels("app in web")
+    wrong: Any = 5
+    with pytest.raises(InvalidTypeError, match="label_selector"):
+        matches_labels(wrong)

@@ -1,6 +1,7 @@
 """Delivers the events of a cache to handlers and event streams, each with a buffer of its own."""
 
 from pyinformer.cache.informer.delivery._event_stream import Delivery, EventStream
+from pyinformer.cache.informer.delivery._filtered_handlers import filtered
 from pyinformer.cache.informer.delivery._handlers import (
     EventFunction,
     Handler,
@@ -34,6 +35,7 @@ __all__ = [
     "ResourceEventHandler",
     "SharedProcessor",
     "UpdateFunction",
+    "filtered",
     "in_thread",
     "newest",
 ]

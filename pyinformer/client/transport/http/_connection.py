@@ -322,6 +322,7 @@ class Connection:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Send a request and return the body of its response.
 
@@ -332,6 +333,7 @@ class Connection:
             body: the body to send, or None.
             content_type: the media type of `body`.
             timeout_seconds: how long it may take in all; None for the connection's option.
+            accept: the media types that can be read; empty for plain JSON.
 
         Returns:
             The body of the response.
@@ -354,6 +356,8 @@ class Connection:
         if not seconds > 0:
             raise InvalidArgumentError("timeout_seconds", f"must be greater than 0, got {seconds}")
         headers = {"Content-Type": content_type} if body is not None else {}
+        if accept:
+            headers["Accept"] = accept
         request = _Request(method=method, url=url, query=query, headers=headers, content=body)
         if self._metrics is None:
             return await self._request(request, seconds)

@@ -156,6 +156,7 @@ class SessionConnection:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "",
     ) -> bytes:
         """Send a request and return the body of its response; see Connection.request.
 
@@ -168,7 +169,7 @@ class SessionConnection:
         Cancellation:
             Safe for the connection. Whether the server carried out a change is not known.
         """
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": accept or "application/json"}
         if body is not None:
             headers["Content-Type"] = content_type
         try:

@@ -16,6 +16,7 @@ import msgspec
 from pyinformer.errors import ConflictError, InvalidArgumentError
 from pyinformer.objects import JSONObject, split_api_version
 from pyinformer.testing import _wall_clock
+from pyinformer.testing._definition_files import API_VERSION, PLURAL, definitions_in
 from pyinformer.testing.apiserver.admission import Admission
 from pyinformer.testing.apiserver.patches import merge_patch_edit
 from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
@@ -24,6 +25,8 @@ from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
 from pyinformer.testing.apiserver.writes import GarbageCollector, Writes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyinformer.operator import Operator
 
 _T = TypeVar("_T")
@@ -91,6 +94,40 @@ class ObjectTestAPI:
                 scale=ScalePaths(selector=("status", "selector")) if has_scale else None,
             )
         )
+
+    def install_definitions(self, *paths: str | Path) -> tuple[str, ...]:
+        """Serve the custom resources that files define, as `kubectl apply -f` on a real server.
+
+            apiserver.install_definitions("config/crd")
+
+        A definition that exists already is replaced by that of the file.
+
+        Args:
+            paths: YAML or JSON files, of several documents perhaps, and folders of such files; see
+                `definitions_in`.
+
+        Returns:
+            The names of the definitions, such as `databases.acme.io`.
+
+        Raises:
+            DefinitionsNotFoundError: a path does not exist, or has no definition.
+            InvalidArgumentError: a file cannot be read, or is not YAML.
+            APIStatusError: the server refuses a definition.
+        """
+        resource, _ = self._resource(API_VERSION, PLURAL, None)
+        names = []
+        for body in definitions_in(*paths):
+            name, as_client = str(body["metadata"]["name"]), WriteParameters()  # which is checked
+            with _typed(f"install {name}"):
+                known = self._storage.get(resource, name)
+                if known is None:
+                    self._writes.create(resource, "", body, as_client)
+                else:
+                    version = known.to_dict()["metadata"]["resourceVersion"]
+                    body["metadata"] = {**body["metadata"], "resourceVersion": version}
+                    self._writes.update(resource, "", name, body, as_client)
+            names.append(name)
+        return tuple(names)
 
     def unregister(self, api_version: str, plural: str) -> None:
         """Stop serving a resource, as when its aggregated API server disappears.

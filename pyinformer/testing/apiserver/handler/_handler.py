@@ -7,11 +7,12 @@ are made in the other packages; nothing here knows HTTP.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import msgspec
 
+from pyinformer.objects import JSONValue, YAMLError, load_yaml
 from pyinformer.testing import _wall_clock
 from pyinformer.testing.apiserver.access import (
     Access,
@@ -41,6 +42,8 @@ from pyinformer.testing.apiserver.requests import (
     Failure,
     Fault,
     FaultScript,
+    InterceptedRequest,
+    Interceptors,
     ListOptions,
     RequestLog,
     RequestRecord,
@@ -64,6 +67,7 @@ from pyinformer.testing.apiserver.resources import (
 from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
 from pyinformer.testing.apiserver.writes import WriteCall, Writes, scale_of
 
+_ANSWERED_BY_OBJECT = frozenset({"create", "update", "patch"})
 _READ_ONLY = (("version",), ("api",))
 """Discovery paths that refuse methods other than GET, as on a real server."""
 
@@ -76,6 +80,7 @@ class Backend:
         watch_list: returns whether `sendInitialEvents` works now.
         shard_selectors: returns whether `shardSelector` is not ignored now.
         cached: the watch cache of a replica; None if it is the storage itself.
+        interceptors: see each request first.
         now: monotonic seconds.
     """
 
@@ -92,6 +97,7 @@ class Backend:
     shard_selectors: Callable[[], bool]
     now: Callable[[], float]
     cached: Storage | None = None
+    interceptors: Interceptors = field(default_factory=Interceptors)
 
     def for_list(self, options: ListOptions) -> Storage:
         """Return the storage that answers a list: consistent and exact lists read etcd's."""
@@ -170,17 +176,53 @@ class RequestHandler:
         route = parse_route(call.method, call.raw_path, watch=is_watch)
         record = _record(call, route, query, backend.now())
         number = backend.request_log.open(record)
-        fault = backend.faults.pick(record)
+        fault: Fault | None = None
+        if backend.interceptors:
+            call, fault = await self._intercept(call, route, query)
+        fault = fault or backend.faults.pick(record)
         reply = reply_with(fault, partial(backend.request_log.answer, number))
         try:
             if not await reply.begin_faulty():
-                await self._answer(call, route, query, reply)
+                await self._answer(call, route, dict(call.query), reply)
         except Failure as failure:
             await reply.fail(failure)
         except RecursionError:
             await reply.fail(failures.nested_too_deeply())
         finally:
             backend.request_log.finish(number)
+
+    async def _intercept(
+        self, call: HandlerCall, route: Route, query: dict[str, str]
+    ) -> tuple[HandlerCall, Fault | None]:
+        """Have the interceptors of the test choose a fault, or alter the request."""
+        body = _decoded(await call.read())
+        named = (body.get("metadata") or {}) if isinstance(body, dict) else {}
+        asked = InterceptedRequest(
+            verb=route.verb,
+            resource=_qualified(route),
+            namespace=route.namespace,
+            name=route.name or str(named.get("name") or ""),
+            subresource=route.subresource,
+            user=self._user_of(call, route, query),
+            query=query,
+            body=body,
+        )
+        found = await self._backend.interceptors.ask(asked)
+        if isinstance(found, Fault):
+            return call, self._backend.faults.drawn(found)
+        if found is not asked:
+            read = partial(_encoded, found.body)
+            call = replace(call, query=found.query, read=read)
+        return call, None
+
+    def _user_of(self, call: HandlerCall, route: Route, query: dict[str, str]) -> str:
+        """Return the user of a request; nothing if it will be refused because of its user."""
+        access, attributes = self._backend.access, attributes_of(route, query)
+        try:
+            caller = access.identify(call.headers, attributes, now=self._backend.now())
+        except Failure:
+            return ""
+        return str(user_info(caller)["username"])
 
     async def _answer(
         self, call: HandlerCall, route: Route, query: dict[str, str], reply: ResponseWriter
@@ -400,6 +442,7 @@ class RequestHandler:
         caller: Caller | None,
     ) -> None:
         backend = self._backend
+        shown = _representation(call, resource, route, query)
         is_named = route.verb != "deletecollection"
         review = backend.admission.review(user_info(caller), names=is_named)
         write = WriteCall(
@@ -422,6 +465,8 @@ class RequestHandler:
         except Failure as failure:
             failure.warnings = _warnings(write, review)
             raise
+        if shown is not None and route.verb in _ANSWERED_BY_OBJECT and not route.subresource:
+            body = shown.written(body)
         await reply.send(status, [body], length=len(body), warnings=_warnings(write, review))
 
 
@@ -433,18 +478,33 @@ def _warnings(write: WriteCall, review: WriteReview | None) -> list[str]:
 
 def _record(call: HandlerCall, route: Route, query: dict[str, str], now: float) -> RequestRecord:
     headers = {name: value for name, value in call.headers.items() if name != "authorization"}
-    plural = f"{route.plural}.{route.group}" if route.group else route.plural
     return RequestRecord(
         method=call.method,
         path=call.path,
         query=query,
         verb=route.verb,
-        resource=plural,
+        resource=_qualified(route),
         namespace=route.namespace,
         name=route.name,
         headers=headers,
         arrived_at=now,
     )
+
+
+def _qualified(route: Route) -> str:
+    return f"{route.plural}.{route.group}" if route.group else route.plural
+
+
+def _decoded(body: bytes) -> JSONValue:
+    """Return a body as a value; None for what is neither JSON nor YAML, and for none."""
+    try:
+        return load_yaml(body) if body else None
+    except YAMLError:
+        return None
+
+
+async def _encoded(body: JSONValue) -> bytes:
+    return b"" if body is None else msgspec.json.encode(body)
 
 
 async def _as_json(read: Callable[[], Awaitable[bytes]]) -> bytes:

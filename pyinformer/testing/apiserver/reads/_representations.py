@@ -12,7 +12,7 @@ from typing import Final, Protocol, final
 
 import msgspec
 
-from pyinformer.objects import JSONObject, JSONValue
+from pyinformer.objects import JSONObject, JSONValue, decoder_of
 from pyinformer.testing.apiserver.reads._listing import (
     Page,
     list_metadata,
@@ -26,6 +26,7 @@ from pyinformer.testing.apiserver.storage import Record
 
 _GROUP_VERSION: Final = ("meta.k8s.io", "v1")
 _PARTIAL: Final = {"kind": "PartialObjectMetadata", "apiVersion": "/".join(_GROUP_VERSION)}
+_decode: Final = decoder_of(JSONObject)
 _JSON_TYPES: Final = ("application/json", "*/*")  # and no application/*, as on a real server
 _OTHER_TYPES: Final = ("application/yaml", "application/vnd.kubernetes.protobuf")
 """Media types that a real server also supports; a protobuf watch adds `;stream=watch`."""
@@ -37,6 +38,10 @@ class Representation(Protocol):
 
     def one(self, record: Record) -> bytes:
         """Return the representation of a single object."""
+        ...
+
+    def written(self, body: bytes) -> bytes:
+        """Return the representation of the object that answers a write."""
         ...
 
     def page(self, page: Page) -> Iterator[bytes]:
@@ -102,6 +107,10 @@ class _Metadata:
         """See Representation."""
         return only_metadata(record.item)
 
+    def written(self, body: bytes) -> bytes:
+        """See Representation."""
+        return only_metadata(body) + b"\n"
+
     def page(self, page: Page) -> Iterator[bytes]:
         """See Representation."""
         return render_page(self._resource, page, metadata_only=True)
@@ -125,6 +134,10 @@ class _Table:
     def one(self, record: Record) -> bytes:
         """See Representation."""
         return msgspec.json.encode(self._one(record.to_dict()))
+
+    def written(self, body: bytes) -> bytes:
+        """See Representation."""
+        return msgspec.json.encode(self._one(_decode(body))) + b"\n"
 
     def page(self, page: Page) -> Iterator[bytes]:
         """See Representation."""

@@ -3,6 +3,12 @@
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.requests._body_edits import BodyEdit, Edit
 from pyinformer.testing.apiserver.requests._faults import Cut, Fault, FaultScript, scripted_failure
+from pyinformer.testing.apiserver.requests._interceptors import (
+    InterceptedRequest,
+    Interception,
+    Interceptor,
+    Interceptors,
+)
 from pyinformer.testing.apiserver.requests._list_options import (
     ListOptions,
     check_options,
@@ -33,6 +39,10 @@ __all__ = [
     "Failure",
     "Fault",
     "FaultScript",
+    "InterceptedRequest",
+    "Interception",
+    "Interceptor",
+    "Interceptors",
     "ListOptions",
     "RequestLog",
     "RequestPredicate",

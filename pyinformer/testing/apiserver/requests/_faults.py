@@ -194,13 +194,21 @@ class FaultScript:
         with self._changed:
             for entry in self._entries:
                 if entry.fault.applies_to(request) and entry.is_due(self._rng):
-                    self._struck += 1
-                    return replace(
-                        entry.fault,
-                        cut_after_bytes=self._draw(entry.fault.cut_after_bytes),
-                        stall_after_bytes=self._draw(entry.fault.stall_after_bytes),
-                    )
+                    return self._drawn(entry.fault)
             return None
+
+    def drawn(self, fault: Fault) -> Fault:
+        """Draw the chances in a fault that an interceptor has chosen; called by the server."""
+        with self._changed:
+            return self._drawn(fault)
+
+    def _drawn(self, fault: Fault) -> Fault:
+        self._struck += 1
+        return replace(
+            fault,
+            cut_after_bytes=self._draw(fault.cut_after_bytes),
+            stall_after_bytes=self._draw(fault.stall_after_bytes),
+        )
 
     def first_list(self, target: str, body: bytes) -> bytes:
         """Return the first body that was passed for a target since the faults were cleared."""

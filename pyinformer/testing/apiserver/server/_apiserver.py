@@ -7,6 +7,7 @@ request.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 import secrets
@@ -14,6 +15,7 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +39,8 @@ from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI
 from pyinformer.testing.apiserver.reads import ExpiredWatch, WatchSettings
 from pyinformer.testing.apiserver.requests import (
     FaultScript,
+    Interceptor,
+    Interceptors,
     RequestLog,
     RequestPredicate,
     RequestRecord,
@@ -153,6 +157,7 @@ class APIServer(ObjectTestAPI):
         self._url: str | None = None
         self._ca_folder: tempfile.TemporaryDirectory[str] | None = None
         self._request_log = RequestLog()
+        self._interceptors = Interceptors()
         new_storage = partial(
             Storage,
             window_size=watch_cache_size,
@@ -188,6 +193,7 @@ class APIServer(ObjectTestAPI):
             access=self._access,
             request_log=self._request_log,
             faults=self.faults,
+            interceptors=self._interceptors,
             settings=WatchSettings(
                 bookmark_interval_seconds=bookmark_interval_seconds,
                 final_bookmark_lead_seconds=final_bookmark_lead_seconds,
@@ -420,6 +426,35 @@ class APIServer(ObjectTestAPI):
     def remove_receiver(self, receiver: ChangeReceiver) -> None:
         """Stop calling a receiver; one that is not called is ignored."""
         self._storage.remove_receiver(receiver)
+
+    def intercept(self, function: Interceptor) -> AbstractContextManager[None]:
+        """Call a function for each request, before it is answered: `with apiserver.intercept(f):`.
+
+            def third_write(request: InterceptedRequest) -> Fault | None:
+                ...  # Fault(status=500) refuses, Fault(cut_after_bytes=0) loses the answer
+
+        It sees the requests of clients to this server and its replicas, discovery, lists and
+        watches included; not the calls of the test, such as `create`. Of several functions each
+        sees what those before it have altered.
+
+        Args:
+            function: `function(request)`, which returns a Fault to carry out, an altered request
+                (`dataclasses.replace(request, body=...)`), or None. What chooses the requests of a
+                Fault, such as `times`, is not read. A plain function is called in the server's
+                thread and must not block; what an asynchronous one waits for holds the request. It
+                runs in the event loop of this call, if there is one, else in the server's.
+
+        Raises:
+            InvalidTypeError: it cannot be called so, or, at the end of the block, has returned
+                something else.
+            Exception: at the end of the block, what the function has raised first. The request was
+                answered with 400, and the function not called again.
+        """
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        return self._interceptors.intercepting(function, loop)
 
     @property
     def requests(self) -> tuple[RequestRecord, ...]:
