@@ -128,6 +128,10 @@ class RequestQueue:
         if self._add_reason(request_id, reason, after_seconds):
             self.queue.add_after_nowait(request_id, after_seconds, priority=priority)
 
+    def admits(self, request_id: RequestId) -> bool:
+        """Return whether a request is this process's; from any thread."""
+        return self.gate is None or self.gate.admits(request_id)
+
     def take_reasons(self, request_id: RequestId) -> tuple[Reason, ...]:
         """Return and forget the reasons of a request that starts."""
         return self._reasons.pop(request_id, ())

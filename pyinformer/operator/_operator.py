@@ -44,6 +44,15 @@ from pyinformer.objects import (
 )
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._custom_resource import definitions_of
+from pyinformer.operator._daemons import (
+    DAEMON_WORKERS,
+    DEFAULT_LIMIT,
+    DecodedObjects,
+    Versions,
+    check_daemon,
+    checked_terms,
+    passing_deletions,
+)
 from pyinformer.operator._declarations import (
     DEFAULT_MEMORY,
     Owned,
@@ -55,7 +64,6 @@ from pyinformer.operator._declarations import (
 from pyinformer.operator._declared_caches import Declaration, DeclaredCache
 from pyinformer.operator._rbac import Rights, Written, checked_writes
 from pyinformer.operator._reconciler import (
-    DecodedObjects,
     Reconciler,
     UnreadableFunction,
     check_function,
@@ -84,6 +92,7 @@ _log = get_logger(__name__)
 M = typing_extensions.TypeVar("M", default=KubeObject)
 _O = TypeVar("_O")
 _A = TypeVar("_A", bound=Awaitable[Result | None])
+_N = TypeVar("_N", bound=Awaitable[None])
 _R = TypeVar("_R", bound=Result | None)
 _S = TypeVar("_S")
 _T = TypeVar("_T")
@@ -119,6 +128,14 @@ class RegisterHook(Protocol[_O, M]):
     def __call__(
         self, function: Callable[[_O, Review[M]], None], /
     ) -> Callable[[_O, Review[M]], None]: ...
+
+
+class RegisterDaemon(Protocol[M]):
+    """What `Operator.daemon` returns: a decorator that returns the same function."""
+
+    def __call__(
+        self, function: Callable[[Request, Versions[M], Cluster], _N], /
+    ) -> Callable[[Request, Versions[M], Cluster], _N]: ...
 
 
 class RegisterTimer(Protocol):
@@ -322,6 +339,87 @@ class Operator:
             self._registrations.add(reconciler)
             if self._registrations.runs:
                 self._warn_of_secrets(self._registrations.caches())
+            return function
+
+        return register
+
+    def daemon(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type[M] | None = None,
+        label_selector: Selector = None,
+        field_selector: Selector = None,
+        predicate: PredicateFunction[None] | None = None,
+        finalizer: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+        options: ControllerOptions | None = None,
+        name: str | None = None,
+    ) -> RegisterDaemon[M]:
+        """Register a function that runs as a task for each object: a decorator.
+
+            @app.daemon("acme.io/v1", "databases", model=Database)
+            async def watch_replication(request, versions, cluster):
+                async for database in versions:
+                    ...
+
+        A task starts when its object appears. It is cancelled and awaited when the object is
+        deleted, or leaves the selectors; at the end of the operator; and when this replica loses
+        the object to another one, which starts a task of its own afterwards. Its writes are
+        refused from the moment at which another replica may have the object.
+
+        If the function raises, that is logged and counted as of a reconcile, and it is started
+        again with backoff; after a `TerminalError`, when the object changes. If it returns, it is
+        started again when the object has another generation; an object without one, such as a
+        ConfigMap, another resource version. Another operator process starts it, too.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            model: as for `reconcile`. A version that does not fit it fails, and is skipped.
+            label_selector: only the objects with these labels.
+            field_selector: only the objects with these fields.
+            predicate: drops changes that make no new version for the task, such as those of a
+                status that it writes: `generation_changed`.
+            finalizer: is added before a task starts, and removed when the object is deleted and
+                the task has ended; None for none.
+            limit: how many tasks run at once. Later objects wait until one ends, which is logged.
+            options: how long a cancelled task may clean up (`grace_seconds`), the backoff, and what
+                is logged of errors. A task has no deadline.
+            name: the controller's name in logs and metrics; None for the function's name.
+
+        Raises:
+            InvalidArgumentError: an argument is invalid, or the name is taken.
+            InvalidTypeError: an object cannot be decoded into the model, or the function is not
+                asynchronous, or cannot be called so.
+            InvalidSelectorError: a selector cannot be parsed.
+            LifecycleError: the operator runs in another event loop, or is being closed.
+        """
+        resource = GroupVersionResource.of(api_version, plural)
+        checked = checked_model(model, resource)
+        check_terms(DAEMON_WORKERS, predicate, options)
+        check_selectors(resource, label_selector, field_selector)
+        terms = checked_terms(finalizer, limit)
+
+        def register(function: Any, /) -> Any:  # noqa: ANN401 - the overload is RegisterDaemon's
+            reconciler = Reconciler(
+                name=check_daemon(function, name),
+                resource=resource,
+                function=function,
+                model=checked,
+                owns=(),
+                watches=(),
+                label_selector=label_selector,
+                field_selector=field_selector,
+                predicate=passing_deletions(predicate),
+                workers=DAEMON_WORKERS,
+                options=options or ControllerOptions(),
+                decoded=self._decoded,
+                uid_range=self._uid_range,
+                daemon=terms,
+            )
+            self._registrations.add(reconciler)
             return function
 
         return register
@@ -532,7 +630,8 @@ class Operator:
         found, obj = self._decoded.get(id(model), (None, None))
         if obj is None or found is not model:
             reason = (
-                f"no running reconcile of {self.name} was called with this {type(model).__name__}"
+                f"no running reconcile of {self.name}, nor a daemon, was given this"
+                f" {type(model).__name__}"
             )
             raise InvalidArgumentError("model", reason)
         return obj

@@ -97,7 +97,8 @@ class Rights:
         name = each.scope.field_selector.name
         yield self._access(each.resource, ("patch", "update"), "status", name=name)
         yield self._access(each.resource, ("update",), "finalizers", name=name)
-        if each.takes_children:  # the marks of an owner, and its finalizer
+        has_finalizer = each.daemon is not None and each.daemon.finalizer is not None
+        if each.takes_children or has_finalizer:  # the marks of an owner, and its finalizer
             yield self._access(each.resource, ("patch",), name=name)
         for owned in each.owns:
             yield self._access(scope_of(owned).resource, _WRITES)
