@@ -43,7 +43,11 @@ from pyinformer.objects import (
     check_type,
 )
 from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._custom_resource import definitions_of
+from pyinformer.operator._custom_resource import (
+    CustomResource,
+    declared_resource,
+    definitions_of,
+)
 from pyinformer.operator._daemons import (
     DAEMON_WORKERS,
     DEFAULT_LIMIT,
@@ -62,6 +66,8 @@ from pyinformer.operator._declarations import (
     checked_watched,
 )
 from pyinformer.operator._declared_caches import Declaration, DeclaredCache
+from pyinformer.operator._definition_merge import check_version
+from pyinformer.operator._installed_definitions import DefinitionInstaller
 from pyinformer.operator._rbac import Rights, Written, checked_writes
 from pyinformer.operator._reconciler import (
     Reconciler,
@@ -180,12 +186,18 @@ class Operator:
         policies: admission policies that are deployed with it: `pyinformer manifests` writes them.
         webhooks: how the API server reaches its `validate`, `default` and `convert` functions; None
             for an operator without them.
+        install_definitions: each replica installs the definitions of its `custom_resource` models
+            when it starts, before its caches. It removes neither a version in which objects may be
+            stored nor a conversion by a webhook, and leaves a definition that a newer `version`, or
+            another operator, has installed.
+        version: the version of the program, such as `importlib.metadata.version("db-operator")`;
+            definitions are marked with it. None: it installs no definition that has such a mark.
 
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
             Lease, and `leader_election` has none; or it cannot be a label, and there is `sharding`;
             or there is `sharding` with `leader_election`, or by clusters; or an entry of `writes`
-            is invalid; or two policies have one name.
+            is invalid; or two policies have one name; or the version cannot be compared.
         InvalidTypeError: `tracing` is not a tracing system, or a policy or `webhooks` is none.
     """
 
@@ -200,6 +212,8 @@ class Operator:
         writes: Sequence[Written] = (),
         policies: Sequence[Policy | MutatingPolicy] = (),
         webhooks: Webhooks | None = None,
+        install_definitions: bool = False,
+        version: str | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
@@ -221,7 +235,12 @@ class Operator:
         if sharding is not None and leader_election is not None:
             reason = "cannot be combined with leader_election: with sharding all replicas work"
             raise InvalidArgumentError("sharding", reason)
+        check_flag("install_definitions", install_definitions)
+        if version is not None:
+            check_version(version)
         self.name: str = name
+        self.version: str | None = version
+        self._installs = install_definitions
         self.sharding: Buckets | Shard | None = sharding
         self.leader_election: LeaderElection | None = leader_election
         self.webhooks: Webhooks | None = webhooks
@@ -774,10 +793,22 @@ class Operator:
             InvalidModelError: a definition cannot describe a field; names the field.
             InvalidArgumentError: functions convert to a version, and not to each other one.
         """
+        return self._definitions(each.custom_resource for each in self._models())
+
+    def _own_definitions(self) -> list[JSONObject]:
+        """Return those of the models that `custom_resource` declares: others may be foreign."""
+        return self._definitions(
+            None if each.model is None else declared_resource(each.model) for each in self._models()
+        )
+
+    def _models(self) -> Iterable[Reconciler]:
+        return self._registrations.reconcilers.values()
+
+    def _definitions(self, declarations: Iterable[CustomResource | None]) -> list[JSONObject]:
         declared = [
-            (each.model, declared)
-            for each in self._registrations.reconcilers.values()
-            if each.model is not None and (declared := each.custom_resource) is not None
+            (each.model, declaration)
+            for each, declaration in zip(self._models(), declarations, strict=True)
+            if each.model is not None and declaration is not None
         ]
         return (
             definitions_of(declared) if self._loaded is None else self._loaded.definitions(declared)
@@ -847,6 +878,9 @@ class Operator:
             election=self.leader_election,
             sharding=self.sharding,
             webhooks=self._webhook_accesses,
+            definitions=[one["metadata"]["name"] for one in self._own_definitions()]
+            if self._installs
+            else (),
         )
 
     def controllers(
@@ -945,6 +979,11 @@ class Operator:
             sharding=self.sharding,
             is_program=is_program,
             serve=self._serving(cluster, lingers=is_program) if serves_webhooks else None,
+            installer=DefinitionInstaller(
+                self._own_definitions, operator=self.name, version=self.version
+            )
+            if self._installs
+            else None,
         )
 
     def _serving(
