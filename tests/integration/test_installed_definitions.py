@@ -182,8 +182,7 @@ async def test_replicas_of_two_versions_that_start_at_once_leave_the_newer_defin
             )
             for version in ("1.0", "2.0", "1.0", "2.0", "1.0")
         ]
-        async with server.connect():  # the file of the server's authority is made once
-            await asyncio.gather(*(_start(server, app) for app in apps))
+        await asyncio.gather(*(_start(server, app) for app in apps))
         end = await asyncio.to_thread(server.api.get, *DEFINITIONS, made.name)
         assert end["metadata"]["annotations"][_MARK] == "2.0"
         assert "zone" in _spec_of(end)
