@@ -51,6 +51,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "pyinformer.Operator",
         "pyinformer.Operator.reconcile",
         "pyinformer.Operator.every",
+        "pyinformer.Operator.daemon",
         "pyinformer.Operator.follow",
         "pyinformer.Operator.run",
         "pyinformer.admission.Webhooks",

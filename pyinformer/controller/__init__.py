@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     )
     from pyinformer.controller._controller_group import checked_controllers as checked_controllers
     from pyinformer.controller._gate import Gate as Gate
+    from pyinformer.controller._object_tasks import ObjectTask as ObjectTask
+    from pyinformer.controller._object_tasks import ObjectTasks as ObjectTasks
     from pyinformer.controller._options import (
         ControllerOptions,
     )
     from pyinformer.controller._primary_informers import own_requests as own_requests
     from pyinformer.controller._requeue_policy import (
         Outcome,
+    )
+    from pyinformer.controller._result import (
+        UNDECIDED as UNDECIDED,
     )
     from pyinformer.controller._result import (
         Reconcile,
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._status import (
         ControllerGroupStatus,
         ControllerStatus,
+        DaemonsStatus,
         EngagedClusterStatus,
         EngagedState,
         FailingKeyStatus,
@@ -88,11 +94,13 @@ if TYPE_CHECKING:
 
 # Loaded when they are first used: a room of the wing can be used without the others.
 _HOMES = {
+    "UNDECIDED": "_result",
     "Controller": "_controller",
     "ControllerGroup": "_controller_group",
     "ControllerGroupStatus": "_status",
     "ControllerOptions": "_options",
     "ControllerStatus": "_status",
+    "DaemonsStatus": "_status",
     "EngagedClusterStatus": "_status",
     "EngagedState": "_status",
     "EventRecorder": "conventions",
@@ -106,6 +114,8 @@ _HOMES = {
     "KeysFunction": "sources",
     "MappingFunction": "sources",
     "NoopWriteStatus": "_status",
+    "ObjectTask": "_object_tasks",
+    "ObjectTasks": "_object_tasks",
     "Outcome": "_requeue_policy",
     "OwnedSource": "sources",
     "OwnerKind": "sources",
@@ -154,6 +164,7 @@ __all__ = [
     "ControllerGroupStatus",
     "ControllerOptions",
     "ControllerStatus",
+    "DaemonsStatus",
     "EngagedClusterStatus",
     "EngagedState",
     "EventRecorder",

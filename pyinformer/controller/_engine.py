@@ -27,16 +27,17 @@ from pyinformer.controller._metrics import (
     is_panic,
     unique_label,
 )
+from pyinformer.controller._object_tasks import ObjectTasks
 from pyinformer.controller._reconcile_log import ReconcileLog
 from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
 from pyinformer.controller._requeue_policy import Outcome, RequeuePolicy
-from pyinformer.controller._result import Result
+from pyinformer.controller._result import UNDECIDED, Result
 from pyinformer.controller._runaway_reconciles import LoopDetector, ReconcileWrites
 from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
 from pyinformer.controller._waiting_keys import WaitingKeys
 from pyinformer.controller._workers import WorkerPool
-from pyinformer.controller.sources import OwnedSource, Reason, request_text
+from pyinformer.controller.sources import OwnedSource, Reason, request_for, request_text
 from pyinformer.errors import (
     CacheSyncTimeoutError,
     LifecycleError,
@@ -74,6 +75,7 @@ _RELEASED: Final = 64  # held requests that come back in one step of the loop
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout", "panic")
 _RETRY: Final = Reason(source="reconcile", event="retry")
 _REQUEUE: Final = Reason(source="reconcile", event="requeue")
+_DAEMON: Final = Reason(source="daemon", event="enqueued")
 
 
 Replay: TypeAlias = "Callable[[Callable[[RequestId], bool], float], None]"
@@ -115,6 +117,9 @@ class Engine(Generic[V]):
         label: the value of the label `controller` of its metrics.
         tracing: traces its reconciles; None for no traces.
     """
+
+    object_tasks: ObjectTasks[Any] | None = None
+    """The tasks that its reconciles start; None if they start none."""
 
     def __init__(
         self,
@@ -202,6 +207,27 @@ class Engine(Generic[V]):
         """Add an informer whose cache has to be filled before the first reconcile."""
         if informer not in self.informers:
             self.informers.append(informer)
+
+    def keep_tasks(self, limit: int) -> ObjectTasks[Any]:
+        """Return where reconciles start tasks of their objects; they end with the controller.
+
+        Args:
+            limit: how many run at once.
+        """
+        requests = self.requests
+        self.object_tasks = ObjectTasks(
+            self.name,
+            self._tasks,
+            self.options,
+            limit=limit,
+            enqueue=lambda found: requests.put_nowait(request_for(found), _DAEMON, priority=0),
+        )
+        return self.object_tasks
+
+    def retry_at(self, request_id: RequestId) -> float | None:
+        """Return the loop's time of the retry of a request that failed; None if none is due."""
+        found = self._outcomes.failing.get(request_id)
+        return None if found is None else found.retry_at
 
     def refuse_if_begun(self) -> None:
         """Refuse a second start.
@@ -291,7 +317,11 @@ class Engine(Generic[V]):
         Cancellation:
             Not to be cancelled: its owner shields it, and its two times bound it.
         """
+        if self.object_tasks is not None:  # they have no end of their own to wait for
+            self.object_tasks.close_nowait()
         await self._pool.stop()
+        if self.object_tasks is not None:
+            await self.object_tasks.wait_closed()
         self._dropped_held = self._breaker.aside
         dropped = self._queue.statistics().dropped + self._dropped_held
         if dropped:
@@ -327,13 +357,17 @@ class Engine(Generic[V]):
         gate, requests = self.requests.gate, self.requests
         if gate is None:
             return
+        tasks = self.object_tasks
+        remembered = () if tasks is None else tasks.remembered()
         known = {*self._queue.waiting(), *self._held, *self._outcomes.failing, *self._waits.waits}
-        for request_id in known:
+        for request_id in known.union(remembered):
             if not gate.admits(request_id):
                 requests.forget(request_id)
                 self._outcomes.forget(request_id)
                 self._waits.forget(request_id)
                 self._forget_held(request_id, loop_time())
+                if tasks is not None:
+                    tasks.forget(request_id)
             yield
 
     def _forget_held(self, request_id: RequestId, now: float) -> None:
@@ -350,6 +384,17 @@ class Engine(Generic[V]):
         """Return whether a reconcile of such a request runs."""
         return any(map(wanted, self._pool.running()))
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a task of an object runs that its reconciles have started."""
+        return self.object_tasks is not None and len(self.object_tasks.running) > 0
+
+    @property
+    def has_stuck_tasks(self) -> bool:
+        """Whether a task of an object ignores its cancellation."""
+        tasks = self.object_tasks
+        return tasks is not None and any(one.ignores_cancellation for one in tasks.running)
+
     def cancel_nowait(
         self, wanted: Callable[[RequestId], bool], because: Callable[[], FencedError]
     ) -> None:
@@ -359,6 +404,8 @@ class Engine(Generic[V]):
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
         self._pool.force_nowait()
+        if self.object_tasks is not None:
+            self.object_tasks.force_nowait()
 
     def skip_drain_nowait(self) -> None:
         """Cancel running reconciles at a stop, or if one is under way, without a drain."""
@@ -416,6 +463,7 @@ class Engine(Generic[V]):
             dropped=statistics.dropped + self.requests.refused + self._dropped_held,
             last_error=self._log.last_error,
             sources=tuple(source.status() for source in self.sources),
+            daemons=None if self.object_tasks is None else self.object_tasks.status(),
         )
 
     def _failing_keys(self, now: float) -> tuple[FailingKeyStatus, ...]:
@@ -496,7 +544,11 @@ class Engine(Generic[V]):
     def decide(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
         """Decide what follows from the end of a reconcile; count it and log it."""
         if ended is None or isinstance(ended, Result):
-            outcome = self._outcomes.succeeded(request, ended)
+            outcome = (
+                self._outcomes.undecided(request, now)
+                if ended is UNDECIDED
+                else self._outcomes.succeeded(request, ended)
+            )
             if self._log.unlogged_of_outage or _log.isEnabledFor(logging.DEBUG):  # nearly never
                 self._log.succeeded(outcome, now)
         else:

@@ -182,6 +182,10 @@ class RequestQueue:
         self.queue.add_after_nowait(request_id, wait_seconds, priority=priority)
         return True
 
+    def admits(self, request_id: RequestId) -> bool:
+        """Return whether a request is this process's; from any thread."""
+        return self.gate is None or self.gate.admits(request_id)
+
     def take_reasons(self, request_id: RequestId) -> tuple[Reason, ...]:
         """Return and forget the reasons of a request that starts."""
         if self.debounce is not None:

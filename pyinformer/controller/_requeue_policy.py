@@ -134,6 +134,17 @@ class RequeuePolicy:
             priority=result.priority,
         )
 
+    def undecided(self, request: Request, now: float) -> Outcome:
+        """Decide after a reconcile that returned UNDECIDED: a pending retry stays pending.
+
+        Args:
+            request: what was reconciled; its failures stay counted.
+            now: when it ended; monotonic seconds.
+        """
+        found = self.failing.get(request._id)
+        after_seconds = None if found is None or found.retry_at <= now else found.retry_at - now
+        return Outcome(request=request, kind="success", after_seconds=after_seconds)
+
     def failed(self, request: Request, error: BaseException, now: float) -> Outcome:
         """Decide after a reconcile that raised, timed out, or returned an invalid value.
 

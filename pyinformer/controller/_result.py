@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from pyinformer.controller.sources import Request
 from pyinformer.errors import InvalidTypeError
@@ -46,6 +46,10 @@ class Result:
             reason = f"must be text, not {type(self.waiting_for).__name__}"
             raise InvalidTypeError("waiting_for", reason)
 
+
+UNDECIDED: Final = Result()
+"""Returned by a reconcile of which nothing is known yet: the task that it has started may still
+fail. Failures stay counted, and a pending retry stays pending."""
 
 Reconcile: TypeAlias = Callable[
     [Request, KubeObject[V] | None], Awaitable[Result | None] | Result | None

@@ -112,6 +112,38 @@ class NoopWriteStatus:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonsStatus:
+    """The tasks of a controller's objects."""
+
+    running: int
+    """Tasks that run, and were not cancelled."""
+    stopping: int
+    """Cancelled tasks within their grace period."""
+    waiting: int
+    """Objects that wait for a free place."""
+    limit: int
+    """How many tasks may run at once."""
+    ignoring_total: int
+    """Tasks that ignore their cancellation: their objects wait until they return."""
+    ignoring: tuple[str, ...]
+    """The objects of those, as in WorkerStatus; twenty at most."""
+
+    def line(self) -> str:
+        """Return the numbers that are not 0, for people."""
+        parts = [f"{counted(self.running, 'daemon')} run{'s' if self.running == 1 else ''}"]
+        if self.stopping:
+            parts.append(f"{self.stopping} stopping")
+        if self.waiting:
+            parts.append(f"{self.waiting} waiting (limit {self.limit})")
+        if self.ignoring:
+            left = self.ignoring_total - len(self.ignoring)
+            more = f", and {left} more" if left else ""
+            parts.append(f"daemons ignoring cancellation: {', '.join(self.ignoring)}{more}")
+        return ", ".join(parts)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerStatus:
     """The state of one controller."""
 
@@ -157,6 +189,8 @@ class ControllerStatus:
     """Objects whose last reconcile returned that it waits for something."""
     waiting_keys: tuple[WaitingKeyStatus, ...] = ()
     """Those that have waited for longest; a hundred at most."""
+    daemons: DaemonsStatus | None = None
+    """The tasks of its objects; None for a controller without them."""
 
     def line(self) -> str:
         """Return the state in one line, for people."""
@@ -194,6 +228,8 @@ class ControllerStatus:
             parts.append(f"hot loops of {', '.join(self.hot)}")
         if self.stuck:
             parts.append(f"ignoring cancellation: {', '.join(self.stuck)}")
+        if self.daemons is not None:
+            parts.append(self.daemons.line())
         return parts
 
 

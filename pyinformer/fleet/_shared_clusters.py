@@ -128,6 +128,16 @@ class SharedClusters:
             self._leases[lease.bucket.number] = lease
         self._changed()
 
+    def leave(self, leases: Sequence[BucketLease]) -> None:
+        """Cancel the daemons of buckets, which would not end by themselves."""
+        for lease in leases:
+            self._cancel_daemons(lease)
+
+    def _cancel_daemons(self, lease: BucketLease) -> None:
+        for controller in self._controllers(lease.bucket.number):
+            if controller.engine.object_tasks is not None:
+                controller.engine.object_tasks.cancel_all()
+
     def resume(self, lease: BucketLease) -> None:
         """Dispatch keys again; what came meanwhile was not admitted."""
         for controller in self._controllers(lease.bucket.number):
@@ -143,6 +153,7 @@ class SharedClusters:
 
         for controller in self._controllers(lease.bucket.number):
             controller.engine.cancel_nowait(_every, because)
+        self._cancel_daemons(lease)
 
     def end(self, lease: BucketLease) -> None:
         """End with a bucket that is shut: its clusters are disengaged and closed."""
@@ -152,8 +163,18 @@ class SharedClusters:
         self._changed()
 
     def is_busy(self, number: int) -> bool:
-        """Return whether a reconcile of a bucket runs."""
-        return any(one.engine.is_reconciling(_every) for one in self._controllers(number))
+        """Return whether a reconcile or a daemon of a bucket runs."""
+        return any(
+            one.engine.is_reconciling(_every) or one.engine.has_tasks
+            for one in self._controllers(number)
+        )
+
+    def is_costly(self, number: int) -> bool:
+        """Return whether a reconcile of a bucket runs, or a daemon ignores its cancellation."""
+        return any(
+            one.engine.is_reconciling(_every) or one.engine.has_stuck_tasks
+            for one in self._controllers(number)
+        )
 
     def is_unfinished(self, _number: int) -> bool:
         """Return False: the next owner's caches and timers begin again, and repeat everything."""

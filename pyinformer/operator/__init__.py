@@ -7,6 +7,7 @@ from pyinformer.operator._custom_resource import (
     custom_resource_definition,
 )
 from pyinformer.operator._custom_resource import declared_resource as declared_resource
+from pyinformer.operator._daemons import Versions
 from pyinformer.operator._declarations import Owns, Watches
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
@@ -30,6 +31,7 @@ __all__ = [
     "Owns",
     "Rule",
     "Scale",
+    "Versions",
     "Watches",
     "custom_resource",
     "custom_resource_definition",

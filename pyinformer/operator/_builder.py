@@ -26,7 +26,7 @@ from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._declared_caches import DeclaredCache
 from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler, is_cluster_scoped
-from pyinformer.operator._timers import Beats, Timer
+from pyinformer.operator._timers import Beats, TimedReconcile, Timer
 from pyinformer.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:  # loaded by the operators that have them
@@ -186,27 +186,22 @@ class ControllerBuilder:
             informers: those of all that it reconciles, owns and watches, and others that must have
                 synced before.
         """
+        daemons = each.daemons(self.cluster, field_manager=self._operator)
+        if daemons is not None:
+            controller = self._new(each, daemons.reconcile_function(), informers)
+            daemons.attach(controller)
+            return controller
         owned = [informers[scope_of(one)] for one in each.owns]
         sets = self._child_sets(each, owned) if each.takes_children else None
         reconcile = each.bound_to(self.cluster, field_manager=self._operator, sets=sets)
         beats = None if each.every_seconds is None else Beats(each.every_seconds, is_spread=True)
         if beats is not None:
             reconcile = beats.timed(reconcile, waits_for_event=each.waits_for_event)
-        controller: Controller[None] = Controller(
-            each.name,
-            reconcile,
-            [informers[each.scope]],
-            workers=each.workers,
-            predicate=each.predicate,
-            options=each.options,
-            metrics=self._metrics,
-        )
+        controller = self._new(each, reconcile, informers)
         if beats is not None:
             beats.attach(controller)
             if self._wall_clock is not None:
                 beats.share(self._wall_clock)
-        if self._gate_of is not None:
-            controller.engine.requests.gate = self._gate_of(controller, each)
         for declared, informer in zip(each.owns, owned, strict=True):
             controller.owns(informer, predicate=declared.predicate)
             if sets is not None:  # of other namespaces, which no owner reference can name
@@ -217,6 +212,26 @@ class ControllerBuilder:
                 watched.mapping_with(self.listers),
                 predicate=watched.predicate,
             )
+        return controller
+
+    def _new(
+        self,
+        each: Reconciler,
+        reconcile: TimedReconcile,
+        informers: Mapping[Scope, SharedInformer[Any]],
+    ) -> Controller[None]:
+        """Return the controller of a function, which waits for all caches."""
+        controller: Controller[None] = Controller(
+            each.name,
+            reconcile,
+            [informers[each.scope]],
+            workers=each.workers,
+            predicate=each.predicate,
+            options=each.options,
+            metrics=self._metrics,
+        )
+        if self._gate_of is not None:
+            controller.engine.requests.gate = self._gate_of(controller, each)
         for informer in informers.values():
             controller.engine.add_informer(informer)
         return controller

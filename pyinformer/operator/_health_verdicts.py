@@ -196,6 +196,9 @@ def _controller_notes(controller: ControllerStatus) -> Iterator[str]:
     if controller.stuck:
         stuck = ", ".join(controller.stuck)
         yield f"controller {controller.name}: reconciles ignoring cancellation: {stuck}"
+    daemons = controller.daemons
+    if daemons is not None and (daemons.ignoring or daemons.waiting):
+        yield f"controller {controller.name}: {daemons.line()}"
 
 
 def watchdog_of(status: Status) -> WatchdogStatistics | None:

@@ -43,7 +43,20 @@ from pyinformer.objects import (
     check_type,
 )
 from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._custom_resource import definitions_of
+from pyinformer.operator._custom_resource import (
+    CustomResource,
+    declared_resource,
+    definitions_of,
+)
+from pyinformer.operator._daemons import (
+    DAEMON_WORKERS,
+    DEFAULT_LIMIT,
+    DecodedObjects,
+    Versions,
+    check_daemon,
+    checked_terms,
+    passing_deletions,
+)
 from pyinformer.operator._declarations import (
     DEFAULT_MEMORY,
     Owned,
@@ -53,9 +66,10 @@ from pyinformer.operator._declarations import (
     checked_watched,
 )
 from pyinformer.operator._declared_caches import Declaration, DeclaredCache
+from pyinformer.operator._definition_merge import check_version
+from pyinformer.operator._installed_definitions import DefinitionInstaller
 from pyinformer.operator._rbac import Rights, Written, checked_writes
 from pyinformer.operator._reconciler import (
-    DecodedObjects,
     Reconciler,
     UnreadableFunction,
     check_function,
@@ -84,6 +98,7 @@ _log = get_logger(__name__)
 M = typing_extensions.TypeVar("M", default=KubeObject)
 _O = TypeVar("_O")
 _A = TypeVar("_A", bound=Awaitable[Result | None])
+_N = TypeVar("_N", bound=Awaitable[None])
 _R = TypeVar("_R", bound=Result | None)
 _S = TypeVar("_S")
 _T = TypeVar("_T")
@@ -119,6 +134,14 @@ class RegisterHook(Protocol[_O, M]):
     def __call__(
         self, function: Callable[[_O, Review[M]], None], /
     ) -> Callable[[_O, Review[M]], None]: ...
+
+
+class RegisterDaemon(Protocol[M]):
+    """What `Operator.daemon` returns: a decorator that returns the same function."""
+
+    def __call__(
+        self, function: Callable[[Request, Versions[M], Cluster], _N], /
+    ) -> Callable[[Request, Versions[M], Cluster], _N]: ...
 
 
 class RegisterTimer(Protocol):
@@ -163,12 +186,18 @@ class Operator:
         policies: admission policies that are deployed with it: `pyinformer manifests` writes them.
         webhooks: how the API server reaches its `validate`, `default` and `convert` functions; None
             for an operator without them.
+        install_definitions: each replica installs the definitions of its `custom_resource` models
+            when it starts, before its caches. It removes neither a version in which objects may be
+            stored nor a conversion by a webhook, and leaves a definition that a newer `version`, or
+            another operator, has installed.
+        version: the version of the program, such as `importlib.metadata.version("db-operator")`;
+            definitions are marked with it. None: it installs no definition that has such a mark.
 
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
             Lease, and `leader_election` has none; or it cannot be a label, and there is `sharding`;
             or there is `sharding` with `leader_election`, or by clusters; or an entry of `writes`
-            is invalid; or two policies have one name.
+            is invalid; or two policies have one name; or the version cannot be compared.
         InvalidTypeError: `tracing` is not a tracing system, or a policy or `webhooks` is none.
     """
 
@@ -183,6 +212,8 @@ class Operator:
         writes: Sequence[Written] = (),
         policies: Sequence[Policy | MutatingPolicy] = (),
         webhooks: Webhooks | None = None,
+        install_definitions: bool = False,
+        version: str | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
@@ -204,7 +235,12 @@ class Operator:
         if sharding is not None and leader_election is not None:
             reason = "cannot be combined with leader_election: with sharding all replicas work"
             raise InvalidArgumentError("sharding", reason)
+        check_flag("install_definitions", install_definitions)
+        if version is not None:
+            check_version(version)
         self.name: str = name
+        self.version: str | None = version
+        self._installs = install_definitions
         self.sharding: Buckets | Shard | None = sharding
         self.leader_election: LeaderElection | None = leader_election
         self.webhooks: Webhooks | None = webhooks
@@ -322,6 +358,87 @@ class Operator:
             self._registrations.add(reconciler)
             if self._registrations.runs:
                 self._warn_of_secrets(self._registrations.caches())
+            return function
+
+        return register
+
+    def daemon(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type[M] | None = None,
+        label_selector: Selector = None,
+        field_selector: Selector = None,
+        predicate: PredicateFunction[None] | None = None,
+        finalizer: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+        options: ControllerOptions | None = None,
+        name: str | None = None,
+    ) -> RegisterDaemon[M]:
+        """Register a function that runs as a task for each object: a decorator.
+
+            @app.daemon("acme.io/v1", "databases", model=Database)
+            async def watch_replication(request, versions, cluster):
+                async for database in versions:
+                    ...
+
+        A task starts when its object appears. It is cancelled and awaited when the object is
+        deleted, or leaves the selectors; at the end of the operator; and when this replica loses
+        the object to another one, which starts a task of its own afterwards. Its writes are
+        refused from the moment at which another replica may have the object.
+
+        If the function raises, that is logged and counted as of a reconcile, and it is started
+        again with backoff; after a `TerminalError`, when the object changes. If it returns, it is
+        started again when the object has another generation; an object without one, such as a
+        ConfigMap, another resource version. Another operator process starts it, too.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            model: as for `reconcile`. A version that does not fit it fails, and is skipped.
+            label_selector: only the objects with these labels.
+            field_selector: only the objects with these fields.
+            predicate: drops changes that make no new version for the task, such as those of a
+                status that it writes: `generation_changed`.
+            finalizer: is added before a task starts, and removed when the object is deleted and
+                the task has ended; None for none.
+            limit: how many tasks run at once. Later objects wait until one ends, which is logged.
+            options: how long a cancelled task may clean up (`grace_seconds`), the backoff, and what
+                is logged of errors. A task has no deadline.
+            name: the controller's name in logs and metrics; None for the function's name.
+
+        Raises:
+            InvalidArgumentError: an argument is invalid, or the name is taken.
+            InvalidTypeError: an object cannot be decoded into the model, or the function is not
+                asynchronous, or cannot be called so.
+            InvalidSelectorError: a selector cannot be parsed.
+            LifecycleError: the operator runs in another event loop, or is being closed.
+        """
+        resource = GroupVersionResource.of(api_version, plural)
+        checked = checked_model(model, resource)
+        check_terms(DAEMON_WORKERS, predicate, options)
+        check_selectors(resource, label_selector, field_selector)
+        terms = checked_terms(finalizer, limit)
+
+        def register(function: Any, /) -> Any:  # noqa: ANN401 - the overload is RegisterDaemon's
+            reconciler = Reconciler(
+                name=check_daemon(function, name),
+                resource=resource,
+                function=function,
+                model=checked,
+                owns=(),
+                watches=(),
+                label_selector=label_selector,
+                field_selector=field_selector,
+                predicate=passing_deletions(predicate),
+                workers=DAEMON_WORKERS,
+                options=options or ControllerOptions(),
+                decoded=self._decoded,
+                uid_range=self._uid_range,
+                daemon=terms,
+            )
+            self._registrations.add(reconciler)
             return function
 
         return register
@@ -532,7 +649,8 @@ class Operator:
         found, obj = self._decoded.get(id(model), (None, None))
         if obj is None or found is not model:
             reason = (
-                f"no running reconcile of {self.name} was called with this {type(model).__name__}"
+                f"no running reconcile of {self.name}, nor a daemon, was given this"
+                f" {type(model).__name__}"
             )
             raise InvalidArgumentError("model", reason)
         return obj
@@ -675,10 +793,22 @@ class Operator:
             InvalidModelError: a definition cannot describe a field; names the field.
             InvalidArgumentError: functions convert to a version, and not to each other one.
         """
+        return self._definitions(each.custom_resource for each in self._models())
+
+    def _own_definitions(self) -> list[JSONObject]:
+        """Return those of the models that `custom_resource` declares: others may be foreign."""
+        return self._definitions(
+            None if each.model is None else declared_resource(each.model) for each in self._models()
+        )
+
+    def _models(self) -> Iterable[Reconciler]:
+        return self._registrations.reconcilers.values()
+
+    def _definitions(self, declarations: Iterable[CustomResource | None]) -> list[JSONObject]:
         declared = [
-            (each.model, declared)
-            for each in self._registrations.reconcilers.values()
-            if each.model is not None and (declared := each.custom_resource) is not None
+            (each.model, declaration)
+            for each, declaration in zip(self._models(), declarations, strict=True)
+            if each.model is not None and declaration is not None
         ]
         return (
             definitions_of(declared) if self._loaded is None else self._loaded.definitions(declared)
@@ -748,6 +878,9 @@ class Operator:
             election=self.leader_election,
             sharding=self.sharding,
             webhooks=self._webhook_accesses,
+            definitions=[one["metadata"]["name"] for one in self._own_definitions()]
+            if self._installs
+            else (),
         )
 
     def controllers(
@@ -846,6 +979,11 @@ class Operator:
             sharding=self.sharding,
             is_program=is_program,
             serve=self._serving(cluster, lingers=is_program) if serves_webhooks else None,
+            installer=DefinitionInstaller(
+                self._own_definitions, operator=self.name, version=self.version
+            )
+            if self._installs
+            else None,
         )
 
     def _serving(

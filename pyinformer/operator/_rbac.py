@@ -14,6 +14,7 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElection, lease_accesses
 from pyinformer.objects import Access, GroupVersionResource, check_text, roles_yaml
 from pyinformer.operator._declarations import scope_of
+from pyinformer.operator._installed_definitions import installer_accesses
 from pyinformer.operator._reconciler import is_cluster_scoped
 from pyinformer.sharding import Shard, group_accesses, shard_accesses
 
@@ -68,6 +69,8 @@ class Rights:
     webhooks: Callable[[str], Sequence[Access]] = lambda _: ()
     """What the certificate of webhooks, and their configurations, need, by the namespace of the
     pod."""
+    definitions: Sequence[str] = ()
+    """The names of the definitions that it installs."""
     pod_namespace: str = ""
     """The namespace of the pod, if it is known; otherwise it is that of the service account."""
 
@@ -89,6 +92,7 @@ class Rights:
             *(self._access(each.resource, each.verbs, each.subresource) for each in self.writes),
             self._of_events(),
             *self._of_leases(service_account),
+            *installer_accesses(self.definitions),
             *self.webhooks(self.pod_namespace or (service_account or "default").partition("/")[0]),
         ]
         return roles_yaml(accesses, name=name, service_account=service_account)
@@ -97,7 +101,8 @@ class Rights:
         name = each.scope.field_selector.name
         yield self._access(each.resource, ("patch", "update"), "status", name=name)
         yield self._access(each.resource, ("update",), "finalizers", name=name)
-        if each.takes_children:  # the marks of an owner, and its finalizer
+        has_finalizer = each.daemon is not None and each.daemon.finalizer is not None
+        if each.takes_children or has_finalizer:  # the marks of an owner, and its finalizer
             yield self._access(each.resource, ("patch",), name=name)
         for owned in each.owns:
             yield self._access(scope_of(owned).resource, _WRITES)

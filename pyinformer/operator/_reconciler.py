@@ -29,6 +29,7 @@ from pyinformer.objects import (
     is_built_in_cluster_scoped,
 )
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
+from pyinformer.operator._daemons import Daemons, DaemonTerms, DecodedObjects
 from pyinformer.operator._declarations import Owns, Watches, scope_of
 from pyinformer.operator._declared_caches import Declaration
 from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_as
@@ -55,10 +56,6 @@ UnreadableFunction: TypeAlias = (
 )
 """Called in place of a reconcile for an object that does not fit the model."""
 
-DecodedObjects: TypeAlias = dict[int, tuple[object, KubeObject]]
-"""The models of running reconciles and their cached objects, by the model's id: models may not be
-hashable. Reconciles in threads write to it, too, each by single dict operations."""
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +77,7 @@ class Reconciler:
     on_unreadable: UnreadableFunction | None = None
     every_seconds: float | None = None
     uid_range: UidRange | None = None
+    daemon: DaemonTerms | None = None
 
     @property
     def scope(self) -> Scope:
@@ -116,7 +114,7 @@ class Reconciler:
     @property
     def takes_children(self) -> bool:
         """Whether the function gets Children in place of the cluster."""
-        return takes_children(self.function)
+        return self.daemon is None and takes_children(self.function)
 
     def bound_to(
         self, cluster: Cluster, *, field_manager: str, sets: ChildSets | None = None
@@ -174,6 +172,20 @@ class Reconciler:
                     )
 
         return with_children
+
+    def daemons(self, cluster: Cluster, *, field_manager: str) -> Daemons | None:
+        """Return what runs the function as a daemon of each object; None for a reconcile."""
+        if self.daemon is None:
+            return None
+        function: Any = self.function
+        return Daemons(
+            function,
+            self.daemon,
+            model=self.model,
+            decoded=self.decoded,
+            cluster=cluster,
+            field_manager=field_manager,
+        )
 
     def waits_for_event(self, obj: KubeObject | None) -> bool:
         """Return whether an object does not fit the model, and no hook is called for it."""

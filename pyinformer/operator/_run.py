@@ -41,6 +41,7 @@ from pyinformer.operator._custom_resource import declared_resource
 from pyinformer.operator._elected import ElectedControllers
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
+from pyinformer.operator._installed_definitions import DefinitionInstaller
 from pyinformer.operator._rbac import Rights
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._registrations_while_running import Additions, hint_of
@@ -160,6 +161,7 @@ class OperatorRun(Closable):
         sharding: Buckets | Shard | None,
         is_program: bool,
         serve: Callable[[Callable[[], bool]], ServedHooks] | None,
+        installer: DefinitionInstaller | None,
     ) -> None:
         self.cluster: Cluster = cluster
         self._name = name
@@ -174,6 +176,7 @@ class OperatorRun(Closable):
         self._leader_election = leader_election
         self._sharding = sharding
         self._is_program = is_program
+        self._installer = installer
         self._replica: Replica | None = None
         self._hints: list[str] = []
         self._unknown_scopes: dict[GroupVersionResource, str] = {}
@@ -446,6 +449,10 @@ class OperatorRun(Closable):
         if self._group is not None or self._replica is not None:
             raise LifecycleError("this run was started before: get a new one from the operator")
         self._additions.claim_loop()
+        if self._installer is not None:
+            with self._explained():
+                timeout_seconds = self._registrations.sync_timeout_seconds
+                await self._installer.install(self.cluster, timeout_seconds=timeout_seconds)
         resources = {one.scope.resource: None for one in self._registrations.caches()}
         await self._discover([*resources, *(() if self._hooks is None else self._hooks.resources)])
         await self._check_definitions()
@@ -486,6 +493,10 @@ class OperatorRun(Closable):
     async def _check_definitions(self) -> None:
         hooked = () if self._hooks is None else self._hooks.models
         reconciled = [one.model for one in self._registrations.reconcilers.values() if one.model]
+        if self._installer is not None:  # the server publishes what was installed a while later
+            installed = self._installer.installed
+            hooked = tuple(one for one in hooked if _definition_of(one[0]) not in installed)
+            reconciled = [one for one in reconciled if _declared_name(one) not in installed]
         if any(map(declared_resource, reconciled)) or hooked:
             from pyinformer.operator._served_schemas import warn_of_dropped_fields
 
@@ -563,7 +574,18 @@ class OperatorRun(Closable):
         found = self._factory.status().informers
         pending = [str(informer) for informer in found if not informer.has_synced]
         unknown = shown_unknown(self._unknown_scopes)
+        if self._installer is not None:
+            unknown += self._installer.shown_pending()
         return [f"not running: {', '.join(idle) or 'no controller yet'}", *unknown, *pending]
+
+
+def _definition_of(resource: GroupVersionResource) -> str:
+    return f"{resource.resource}.{resource.group}"
+
+
+def _declared_name(model: type) -> str:
+    declared = declared_resource(model)
+    return "" if declared is None else _definition_of(declared.resource)
 
 
 @final

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyinformer.cache.informer import SharedInformer
     from pyinformer.client.cluster import Cluster
-    from pyinformer.controller import Controller, ControllerGroupStatus
+    from pyinformer.controller import Controller, ControllerGroupStatus, ObjectTask
     from pyinformer.controller.sources import RequestId
     from pyinformer.errors import FencedError
     from pyinformer.leaderelection import LeaderElector
@@ -67,6 +67,26 @@ class BucketGate:
         """Returns the bucket of a request."""
         self._on_started = on_started
         self._leases: dict[int, BucketLease] = {}
+        self._tasks: dict[int, list[ObjectTask[Any]]] = {}  # by bucket, as of so many changes:
+        self._tasks_at = -1
+
+    def tasks(self, number: int) -> Sequence[ObjectTask[Any]]:
+        """Return the daemons of a bucket; all are sorted again when one has started or ended."""
+        tasks = self.controller.engine.object_tasks
+        if tasks is None:
+            return ()
+        if self._tasks_at != tasks.changes:
+            self._tasks_at, self._tasks = tasks.changes, {}
+            for task in tasks.running:
+                self._tasks.setdefault(self.number_of(task.request_id), []).append(task)
+        return self._tasks.get(number, ())
+
+    def cancel_tasks(self, number: int) -> None:
+        """Cancel the daemons of a bucket, which would not end by themselves."""
+        tasks = self.controller.engine.object_tasks
+        if tasks is not None:
+            for task in self.tasks(number):
+                tasks.cancel(task)
 
     def admits(self, request_id: RequestId) -> bool:
         """Return whether a request may wait in the queue; from any thread."""
@@ -224,6 +244,12 @@ class SharedControllers(Replica):
         if clean:
             self._soon(partial(self._open, clean, self._gates, _awaited(clean).version_of))
 
+    def leave(self, leases: Sequence[BucketLease]) -> None:
+        """Cancel the daemons of buckets: they would not end by themselves."""
+        for lease in leases:
+            for gate in self._gates:
+                gate.cancel_tasks(lease.bucket.number)
+
     def resume(self, lease: BucketLease) -> None:
         """Dispatch keys again; what came meanwhile was not admitted."""
         is_cut = lease.bucket.number in self._cut_short
@@ -245,6 +271,7 @@ class SharedControllers(Replica):
             if gate.each is None and engine.is_reconciling(is_of_it):
                 self._cut_short.add(number)
             engine.cancel_nowait(is_of_it, because)
+            gate.cancel_tasks(number)
 
     def end(self, lease: BucketLease) -> None:
         """End with a bucket that is shut: cancel what still runs, and forget its requests."""
@@ -258,9 +285,19 @@ class SharedControllers(Replica):
             self._soon(self._sweep)
 
     def is_busy(self, number: int) -> bool:
-        """Return whether a reconcile of a bucket runs."""
+        """Return whether a reconcile or a daemon of a bucket runs."""
         return any(  # what has no bucket now had one when it started, perhaps this one
             gate.controller.engine.is_reconciling(_is_in(gate, number, NO_BUCKET))
+            or gate.tasks(number)
+            or gate.tasks(NO_BUCKET)
+            for gate in self._gates
+        )
+
+    def is_costly(self, number: int) -> bool:
+        """Return whether a reconcile of a bucket runs, or a daemon ignores its cancellation."""
+        return any(
+            gate.controller.engine.is_reconciling(_is_in(gate, number, NO_BUCKET))
+            or any(one.ignores_cancellation for one in gate.tasks(number))
             for gate in self._gates
         )
 

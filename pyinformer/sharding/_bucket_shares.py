@@ -150,6 +150,8 @@ class BucketShares:
         members: the Leases of the group.
         options: the durations of the Leases.
         drain_seconds: how long the work of a bucket may take to end before it is cancelled.
+        is_costly: returns whether a bucket has work that should not be cut short; None for all
+            work that is under way.
     """
 
     def __init__(
@@ -163,6 +165,7 @@ class BucketShares:
         members: Members,
         options: LeaderElectionOptions,
         drain_seconds: float,
+        is_costly: Callable[[int], bool] | None = None,
     ) -> None:
         self.held: dict[int, Bucket] = {}
         """The buckets of this life, by number; the caller opens them, and drains their work."""
@@ -177,6 +180,7 @@ class BucketShares:
         self._members = members
         self._options = options
         self._drain_seconds = drain_seconds
+        self._is_costly = is_costly
         self._me: Owner | None = None
         self._is_leaving = False
         self._must_read = True
@@ -409,9 +413,8 @@ class BucketShares:
         sharing = {one for one in self._members.living(now) if one not in table.leaving} | {me}
         quota = quotas(table, sharing)[me]
         if len(mine) > quota:
-            by_cost = sorted(
-                mine, key=lambda number: (self._cost_of(number, now, is_busy), -number)
-            )
+            costly = self._is_costly or is_busy
+            by_cost = sorted(mine, key=lambda number: (self._cost_of(number, now, costly), -number))
             return by_cost[: len(mine) - quota], []
         free = [
             number
@@ -420,10 +423,10 @@ class BucketShares:
         ]
         return [], free[: quota - len(mine)]
 
-    def _cost_of(self, number: int, now: float, is_busy: Callable[[int], bool]) -> int:
+    def _cost_of(self, number: int, now: float, is_costly: Callable[[int], bool]) -> int:
         """Return how ill a bucket can be given up: what ignores its cancellation keeps it."""
         bucket = self.held.get(number)
-        if bucket is None or not is_busy(number):
+        if bucket is None or not is_costly(number):
             return 0
         if bucket.draining_since is None:
             return 2

@@ -96,6 +96,10 @@ class BucketWork(Protocol):
         """Begin with buckets: open each when the caches hold what earlier owners wrote."""
         ...
 
+    def leave(self, leases: Sequence[BucketLease]) -> None:
+        """End what would not end by itself: buckets are to be given up when nothing runs."""
+        ...
+
     def resume(self, lease: BucketLease) -> None:
         """Dispatch keys again: the bucket was about to be given up, and is not."""
         ...
@@ -109,7 +113,14 @@ class BucketWork(Protocol):
         ...
 
     def is_busy(self, number: int) -> bool:
-        """Return whether a reconcile of a bucket runs."""
+        """Return whether something of a bucket runs that has to end before it is given up."""
+        ...
+
+    def is_costly(self, number: int) -> bool:
+        """Return whether another bucket should be given up: a reconcile of this one runs.
+
+        Or a daemon that ignores its cancellation; else a daemon costs nothing.
+        """
         ...
 
     def is_unfinished(self, number: int) -> bool:
@@ -181,6 +192,7 @@ class GroupMember:
             members=self._members,
             options=options,
             drain_seconds=buckets.drain_seconds,
+            is_costly=work.is_costly,
         )
         """Decides."""
         self._clock: Callable[[], float] = float
@@ -464,10 +476,14 @@ class GroupMember:
         self._leases.update({one.bucket.number: one for one in begun})
         if begun:
             self._work.begin(begun)
+        draining = {
+            number for number, one in self._leases.items() if one.bucket.draining_since is not None
+        }
+        if leaving := draining - self._draining:
+            self._draining |= leaving
+            self._work.leave([self._leases[number] for number in leaving])
         for number, lease in self._leases.items():
-            if lease.bucket.draining_since is not None:
-                self._draining.add(number)
-            elif number in self._draining:
+            if number in self._draining and number not in draining:
                 self._draining.discard(number)
                 self._work.resume(lease)
         for number in self.shares.to_cancel(now):

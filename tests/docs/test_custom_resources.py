@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import pyinformer
+from pyinformer.testing import APIServer
 from tests.cli.command_line import here
 from tests.docs import pages
 
@@ -17,8 +19,8 @@ PAGE = "docs/howto/custom-resources.md"
 @pytest.fixture(autouse=True)
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the program of the page, and make its folder the current one."""
-    (block,) = pages.blocks(PAGE, "python")
-    (tmp_path / "pools.py").write_text(block.text, encoding="utf-8")
+    models, operator = pages.blocks(PAGE, "python")
+    (tmp_path / "pools.py").write_text(models.text + operator.text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "pools", raising=False)
@@ -36,3 +38,15 @@ def test_the_command_of_the_page_counts_the_rules() -> None:
     )
 
     assert counted.stdout.strip() == expected
+
+
+async def test_the_operator_of_the_page_installs_its_definition() -> None:
+    app = pages.module_of(PAGE).app
+    with APIServer() as api:
+        async with pyinformer.connect(server=api.url) as cluster, app.running(cluster):
+            pass
+        found = api.get("apiextensions.k8s.io/v1", "customresourcedefinitions", "pools.acme.io")
+    assert found["metadata"]["annotations"] == {
+        "pyinformer.dev/operator": "pool-operator",
+        "pyinformer.dev/operator-version": "1.4.0",
+    }

@@ -136,6 +136,14 @@ def test_a_healthy_program_has_no_findings_and_its_page_has_every_field(
     } | ({"loop_blocked"} if healthy["watchdog"] else set())
 
 
+_DAEMONS: dict[str, Any] = {
+    "running": 5,
+    "stopping": 0,
+    "waiting": 0,
+    "limit": 5,
+    "ignoring_total": 0,
+    "ignoring": [],
+}
 _POOLED = {"state_seconds": 9.0, "failed_attempts": 2, "last_error": "refused", "reason": ""}
 _CACHE = "informers.0."
 _HANDLER = "informers.0.handlers.0."
@@ -178,6 +186,13 @@ def test_the_cure_checks_the_namespaces_that_the_cache_follows(
         (f"{_CONTROLLER}is_running", False, "controller_idle", "trouble"),
         (f"{_CONTROLLER}has_synced", False, "controller_idle", "trouble"),
         (f"{_CONTROLLER}stuck", ["default/a"], "reconcile_stuck", "trouble"),
+        (f"{_CONTROLLER}daemons", {**_DAEMONS, "waiting": 2}, "daemons_waiting", "warn"),
+        (
+            f"{_CONTROLLER}daemons",
+            {**_DAEMONS, "ignoring": ["default/a"], "ignoring_total": 1},
+            "daemon_stuck",
+            "trouble",
+        ),
         (f"{_CONTROLLER}queue.oldest_seconds", 60.0, "queue_late", "warn"),
         (f"{_CONTROLLER}queue.oldest_seconds", 300.0, "queue_late", "trouble"),
         (f"{_CONTROLLER}noop_writes.is_storm", True, "write_storm", "trouble"),

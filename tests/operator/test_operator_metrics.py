@@ -65,6 +65,10 @@ def test_every_series_is_there_at_zero_before_the_first_event(world: World) -> N
     async def reconcile(request: Any, obj: Any, cluster: Any) -> None:
         raise AssertionError(request)
 
+    @app.daemon("v1", "configmaps", name="followers")
+    async def follow(request: Any, versions: Any, cluster: Any) -> None:
+        raise AssertionError(request)
+
     async def scenario() -> dict[str, float]:
         async with app.running(named(world, "")) as run:
             await until(lambda: run.controllers and all(one.is_running for one in run.controllers))
@@ -78,6 +82,7 @@ def test_every_series_is_there_at_zero_before_the_first_event(world: World) -> N
     assert 0.0 <= age < 10.0
     assert {series: value for series, value in found.items() if value} == {
         'controller_runtime_max_concurrent_reconciles{controller="maps"}': 2,
+        'controller_runtime_max_concurrent_reconciles{controller="followers"}': 4,
         'leader_election_master_status{name="db-operator"}': 1,
         'leader_election_terms_total{name="db-operator"}': 1,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import ssl
 import subprocess
 import sys
@@ -38,6 +39,14 @@ def test_tls_without_its_package_says_which_extra_brings_it(
 
     with pytest.raises(InvalidArgumentError, match=r"pip install 'pyinformer\[testing\]'"):
         APIServer(tls=True)
+
+
+def test_the_file_of_the_authority_is_written_once() -> None:
+    """Another client may be reading it."""
+    with APIServer(tls=True) as server:
+        assert server.ca_file is not None
+        os.utime(server.ca_file, (1.0, 1.0))
+        assert server.ca_file.stat().st_mtime == 1.0
 
 
 def test_tls_is_verified_against_the_servers_own_authority() -> None:

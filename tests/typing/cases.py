@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyinformer.blocking import BlockingCluster, BlockingInformerFactory, Runner
     from pyinformer.cache.store import Indexer, Lister
     from pyinformer.objects import Event, GroupVersionResource, ObjectKey
-    from pyinformer.operator import Listers
+    from pyinformer.operator import Listers, Versions
 
 
 class PodStatus(View):
@@ -250,6 +250,22 @@ async def operators(app: Operator, cluster: Cluster, model: Model, request: Requ
     reveal_type(app.running(cluster).controllers)  # tuple[Controller[None], ...]
     reveal_type(app.lister("v1", "pods"))  # Lister[None]
     reveal_type(app.lister("v1", "pods", model=PodView, cluster="eu"))  # Lister[PodView]
+
+
+async def daemons(app: Operator) -> None:
+    """A daemon gets the versions of its object, of the model."""
+
+    @app.daemon("acme.io/v1", "models", model=Model)
+    async def follow(request: Request, versions: Versions[Model], cluster: Cluster) -> None:
+        reveal_type(versions.newest)  # Model
+        async for version in versions:
+            reveal_type(version)  # Model
+
+    @app.daemon("v1", "pods")
+    async def follow_objects(request: Request, versions: Versions, cluster: Cluster) -> None:
+        reveal_type(await anext(versions))  # KubeObject[None]
+
+    reveal_type(app.daemon("v1", "pods"))  # RegisterDaemon[KubeObject[None]]
 
 
 def declarations(app: Operator, cluster: Cluster) -> None:

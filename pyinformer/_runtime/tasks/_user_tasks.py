@@ -90,6 +90,15 @@ class UserTask:
         return self._task.done()
 
     @property
+    def was_cancelled(self) -> bool:
+        """Whether it has ended by its cancellation."""
+        return self._task.cancelled()
+
+    def on_end(self, function: Callable[[], None]) -> None:
+        """Call a function on the loop when it has ended, also if it never began."""
+        self._task.add_done_callback(lambda _: function())
+
+    @property
     def is_current(self) -> bool:
         """Whether the caller runs inside this very task."""
         try:

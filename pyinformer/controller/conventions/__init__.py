@@ -9,6 +9,7 @@ from pyinformer.controller.conventions._conditions import (
 )
 from pyinformer.controller.conventions._event_recorder import EventRecorder, EventRecorderStatistics
 from pyinformer.controller.conventions._finalizer import FinalizerContext, FinalizerPhase, finalizer
+from pyinformer.controller.conventions._finalizer import check_finalizer as check_finalizer
 from pyinformer.controller.conventions._finalizer import enter_finalizer as enter_finalizer
 from pyinformer.controller.conventions._finalizer import leave_finalizer as leave_finalizer
 from pyinformer.controller.conventions._owner_references import (

@@ -136,9 +136,7 @@ async def enter_finalizer(
     if obj is not None and not isinstance(obj, KubeObject):
         reason = f"must be the object that a reconcile gets, not {type(obj).__name__}"
         raise InvalidTypeError("obj", reason)
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        reason = f"must be a finalizer's name, such as 'acme.io/backups', got {name!r}"
-        raise InvalidArgumentError("name", reason)
+    check_finalizer("name", name)
 
     def added(meta: ObjectMeta) -> list[str] | None:
         """Add the finalizer, unless the object is being deleted."""
@@ -147,6 +145,21 @@ async def enter_finalizer(
 
     state_of(cluster).add_finalizer(name)
     return FinalizerContext(await _change(cluster, obj, added), name)
+
+
+def check_finalizer(argument: str, name: str) -> None:
+    """Refuse what cannot be the name of a finalizer.
+
+    Args:
+        argument: the name of the argument, for the error.
+        name: the finalizer.
+
+    Raises:
+        InvalidArgumentError: naming the argument.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        reason = f"must be a finalizer's name, such as 'acme.io/backups', got {name!r}"
+        raise InvalidArgumentError(argument, reason)
 
 
 async def leave_finalizer(cluster: Cluster, held: FinalizerContext) -> None:

@@ -347,6 +347,7 @@ def _workers(one: PageFields, subject: str) -> Found:
         cure = "do not catch CancelledError in reconcile, and move blocking calls into threads"
         fact = "has reconciles that ignore their cancellation"
         yield trouble("reconcile_stuck", subject, fact, evidence, cure)
+    yield from _daemons(one, subject)
     slow = [
         f"{worker.text('request')} for {span(worker.seconds('seconds'))}"
         for worker in one.records("workers")
@@ -357,6 +358,24 @@ def _workers(one: PageFields, subject: str) -> Found:
     if slow:
         cure = "set ControllerOptions(reconcile_timeout_seconds=...), or do less in one reconcile"
         yield warn("reconcile_slow", subject, "has slow reconciles", _few(slow), cure)
+
+
+def _daemons(one: PageFields, subject: str) -> Found:
+    daemons = one.record("daemons")
+    if daemons is None:
+        return
+    running = _counted(daemons.count("running"), "daemon")
+    if stuck := daemons.texts("ignoring"):
+        evidence = f"{daemons.count('ignoring_total')} beside {running}: {_few(stuck)}"
+        cure = "do not catch CancelledError in the daemon, and bound its clean-up"
+        fact = "has daemons that ignore their cancellation"
+        yield trouble("daemon_stuck", subject, fact, evidence, cure)
+    if waiting := daemons.count("waiting"):
+        evidence = (
+            f"{_counted(waiting, 'object')} without one; {running} of {daemons.count('limit')}"
+        )
+        cure = "raise limit= of the daemon, or share the objects among replicas: Buckets()"
+        yield warn("daemons_waiting", subject, "runs as many daemons as it may", evidence, cure)
 
 
 def _queue(one: PageFields, subject: str) -> Found:

@@ -169,6 +169,11 @@ _CONTROLLER = (
         "Beats of a timer that were skipped: an earlier call had not ended.",
     ),
     _of_controller("operator_timer_failures_total", "Calls for a beat of a timer that raised."),
+    _of_controller(
+        "operator_daemons",
+        "Daemons by their state: running, stopping, ignoring_cancellation, or waiting for a place.",
+        "state",
+    ),
 )
 
 _WEBHOOK_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

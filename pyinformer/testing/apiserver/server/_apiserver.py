@@ -264,10 +264,10 @@ class APIServer(ObjectTestAPI):
         if self._ca_pem is None:
             return None
         if self._ca_folder is None:
-            self._ca_folder = tempfile.TemporaryDirectory(prefix="pyinformer-ca-")
-        path = Path(self._ca_folder.name, "ca.pem")
-        path.write_bytes(self._ca_pem)
-        return path
+            folder = tempfile.TemporaryDirectory(prefix="pyinformer-ca-")
+            Path(folder.name, "ca.pem").write_bytes(self._ca_pem)  # once: a client may be reading
+            self._ca_folder = folder
+        return Path(self._ca_folder.name, "ca.pem")
 
     def kubeconfig(self, token: str | None = None) -> str:
         """Return a kubeconfig for this server as YAML text.
