@@ -146,6 +146,9 @@ class BlockingCluster(SyncProxy[Cluster]):
     delete_collection: Final = synchronous(Cluster.delete_collection)
     """Delete all objects of one namespace, or of a cluster-scoped resource, that match."""
 
+    exec: Final = synchronous(Cluster.exec)
+    """Run a command in a container and wait for its end, as `kubectl exec` does."""
+
     request: Final = synchronous(Cluster.request)
     """Send any request to the server, and return the body of its response."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyinformer.testing.apiserver.access import Token
     from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
-    from pyinformer.testing.apiserver.storage import SavedState
+    from pyinformer.testing.apiserver.storage import ExecCall, SavedState
     from pyinformer.testing.faults import (
         ChangingFacts,
         EtcdRelay,
@@ -46,6 +46,7 @@ _HOMES = {
     "Connector": "_connector",
     "EtcdRelay": "faults",
     "EtcdTruth": "histories",
+    "ExecCall": "apiserver.storage",
     "Fault": "apiserver.requests",
     "FaultLab": "faults",
     "FaultProxy": "faults",
@@ -82,6 +83,7 @@ __all__ = [
     "Connector",
     "EtcdRelay",
     "EtcdTruth",
+    "ExecCall",
     "Fault",
     "FaultLab",
     "FaultProxy",

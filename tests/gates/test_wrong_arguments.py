@@ -231,6 +231,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     },
     "Cluster.delete": {"obj": "v1", "plural": "configmaps", "key": "default/a", "dry_run": True},
     "Cluster.delete_collection": {"namespace": "default", "dry_run": True},
+    "Cluster.exec": {"pod": "default/a", "command": ["ls"]},
     "Cluster.find_resource": {"name": "pods"},
     "Cluster.patch": {"edited": {**_BODY}},
     "Cluster.record_delete": {"uid": "u"},

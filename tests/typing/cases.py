@@ -126,6 +126,14 @@ def foreign_clients(configuration: Configuration, client: ApiClient) -> None:
     reveal_type(config_from_client(client))  # ClusterConfig
 
 
+async def commands(cluster: Cluster, blocking: BlockingCluster, pod: KubeObject[PodView]) -> None:
+    """A command takes a pod with any view."""
+    found = await cluster.exec(pod, ("ls", "-l"), stdin="text")
+    reveal_type(found)  # ExecResult
+    reveal_type(found.stdout)  # str
+    reveal_type(blocking.exec("shop/web", ["ls"]))  # ExecResult
+
+
 def informers(cluster: Cluster, factory: SharedInformerFactory) -> None:
     """An informer is generic in its view, and so is whatever comes from it."""
     plain = factory.informer("v1", "pods", namespaces="default", private=True)

@@ -3,7 +3,12 @@
 Importing this package does not load aiohttp; the first request that needs it does.
 """
 
-from pyinformer.client.transport._connection_protocol import ConnectionProtocol, NetworkConnection
+from pyinformer.client.transport._connection_protocol import (
+    ChannelConnection,
+    Channels,
+    ConnectionProtocol,
+    NetworkConnection,
+)
 from pyinformer.client.transport._discovery import (
     APIResource,
     Group,
@@ -98,6 +103,8 @@ __all__ = [
     "NO_SERVER_BEHIND",
     "APIResource",
     "Body",
+    "ChannelConnection",
+    "Channels",
     "ClientConfiguration",
     "ClusterConfig",
     "ConfiguredClient",

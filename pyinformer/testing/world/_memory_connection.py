@@ -17,11 +17,19 @@ import msgspec
 from msgspec import Struct
 
 from pyinformer._runtime.tasks import UserTasks
-from pyinformer.client.transport import Body, ClusterConfig, Query, check_guard, status_error
+from pyinformer.client.transport import (
+    Body,
+    Channels,
+    ClusterConfig,
+    Query,
+    check_guard,
+    status_error,
+)
 from pyinformer.errors import APIStatusError, LifecycleError, RequestTimeoutError, TransportError
 from pyinformer.objects import decoder_of
 from pyinformer.testing.apiserver.handler import HandlerCall, RequestHandler
-from pyinformer.testing.apiserver.requests import Failure, Fault, scripted_failure
+from pyinformer.testing.apiserver.requests import Failure, Fault, failures, scripted_failure
+from pyinformer.testing.world._memory_channels import MemoryChannels, memory_channels
 
 NAME_HEADER: Final = "x-created-name"
 """The header under which the record of a create has the name of the object."""
@@ -30,6 +38,7 @@ _SERVER: Final = "http://world.invalid"  # a name that no resolver can find
 _FIRST_SUCCESS: Final = 200
 _FIRST_NO_SUCCESS: Final = 300
 _GRACE_SECONDS: Final = 5.0
+_SWITCHING_PROTOCOLS: Final = 101
 
 
 @final
@@ -117,10 +126,12 @@ class MemoryBody:
 
 @final
 class _MemoryResponseWriter:
-    """A ResponseWriter that fills a MemoryBody."""
+    """A ResponseWriter that fills a MemoryBody, or is one end of a conversation."""
 
-    def __init__(self, body: MemoryBody) -> None:
+    def __init__(self, body: MemoryBody, offered: Sequence[str] = ()) -> None:
         self.body = body
+        self.channels, self._of_server = memory_channels()
+        self._offered = offered
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.started = asyncio.Event()
@@ -160,6 +171,16 @@ class _MemoryResponseWriter:
             await self.write(piece)
         await self.finish()
 
+    async def upgrade(self, protocols: Sequence[str]) -> MemoryChannels:
+        if not self._offered:
+            raise failures.no_upgrade()
+        common = [one for one in self._offered if one in protocols]
+        if not common:
+            raise failures.unknown_protocols(self._offered, protocols)
+        self.channels.protocol = self._of_server.protocol = common[0]
+        await self.start(_SWITCHING_PROTOCOLS)
+        return self._of_server
+
     async def start(self, status: int, *, content_type: str = "application/json") -> None:
         self.status = status
         self._answered(status)
@@ -173,7 +194,8 @@ class _MemoryResponseWriter:
 
     @property
     def is_success(self) -> bool:
-        return _FIRST_SUCCESS <= self.status < _FIRST_NO_SUCCESS
+        is_success = _FIRST_SUCCESS <= self.status < _FIRST_NO_SUCCESS
+        return is_success or self.status == _SWITCHING_PROTOCOLS
 
     async def refusal(self, request: str) -> APIStatusError:
         """Return the typed error of a refusal."""
@@ -198,6 +220,7 @@ class MemoryConnection:
         self._handler = handler
         self._on_request = on_request
         self._watches: set[MemoryBody] = set()
+        self._channels: set[MemoryChannels] = set()
         self._tasks = UserTasks()
         self._under_way = 0
         self._is_closed = False
@@ -216,7 +239,9 @@ class MemoryConnection:
     @property
     def is_idle(self) -> bool:
         """Whether no request is in progress, and the readers of all watches wait."""
-        return not self._under_way and all(body.is_idle for body in self._watches)
+        if self._under_way or not all(body.is_idle for body in self._watches):
+            return False
+        return all(one.is_idle for one in self._channels)
 
     def hold(self, *, held: bool) -> None:
         """Hold new events back from the open watches, or release all of them."""
@@ -298,6 +323,34 @@ class MemoryConnection:
             self._watches.discard(body)
             task.cancel_once()
 
+    @asynccontextmanager
+    async def channels(
+        self, path: str, query: Query = (), *, protocols: Sequence[str]
+    ) -> AsyncIterator[Channels]:
+        """Answer with a conversation; see Connection.channels.
+
+        Raises:
+            APIStatusError: the server refuses it.
+            FencedError: it belongs to a term of leader election that is over.
+            LifecycleError: the connection is closed.
+
+        Cancellation:
+            Safe; the conversation ends.
+        """
+        self._check_open()
+        check_guard()
+        reply = _MemoryResponseWriter(MemoryBody(), protocols)
+        call = _call("GET", path, query, b"", "")
+        task = self._tasks.spawn(f"answer to GET {path}", self._serve(call, reply))
+        try:
+            await self._begun(reply, f"GET {path}")
+            self._channels.add(reply.channels)
+            yield reply.channels
+        finally:
+            self._channels.discard(reply.channels)
+            await reply.channels.end()
+            task.cancel_once()
+
     async def _serve(self, call: HandlerCall, reply: _MemoryResponseWriter) -> None:
         try:
             await self._handler.serve(call, reply.expect)
@@ -349,6 +402,7 @@ def _call(
         },
         content_type=content_type,
         read=read,
+        command=tuple(value for name, value in query if name == "command"),
     )
 
 

@@ -40,6 +40,11 @@ from pyinformer.client.transport.http._aiohttp_session import (
 )
 from pyinformer.client.transport.http._authenticator import Authenticator
 from pyinformer.client.transport.http._body import AiohttpBody, Body, ListBody, ReadTimeouts
+from pyinformer.client.transport.http._channel_socket import (
+    SWITCHING_PROTOCOLS,
+    ChannelSocket,
+    Upgrade,
+)
 from pyinformer.client.transport.http._dialer import Dialer
 from pyinformer.client.transport.http._errors import (
     NO_CONNECTION,
@@ -118,6 +123,7 @@ class _Request:
     headers: Mapping[str, str]
     content: bytes | None = None
     fence: Fence | None = None
+    upgrade: Upgrade | None = None
     span: RequestSpan | None = field(default_factory=CURRENT_REQUEST.get)
 
     @property
@@ -175,6 +181,7 @@ class Connection:
         self._kept: dict[WatchResponse, asyncio.TimerHandle] = {}  # of lists that were read
         self._receive_room = memoryview(bytearray(RECEIVE_BYTES))  # what is unused takes no memory
         self._bodies: set[Body] = set()  # of open streams
+        self._channels: set[ChannelSocket] = set()
         self._pending = PendingRequests()
         self._headers = (
             *common_headers(config.headers).items(),
@@ -362,6 +369,56 @@ class Connection:
             measured.received(len(answer))
             return answer
 
+    @asynccontextmanager
+    async def channels(
+        self, path: str, query: Query = (), *, protocols: Sequence[str]
+    ) -> AsyncIterator[ChannelSocket]:
+        """Open a conversation of numbered channels, such as a command in a container.
+
+        It has a connection of its own. What it starts is guarded as a write is, though the request
+        is a GET: it is refused, or cut off, at the end of a term of leader election.
+
+        Args:
+            path: from the server's root.
+            query: names and values.
+            protocols: the protocols that the caller speaks, the preferred one first.
+
+        Raises:
+            APIStatusError: the server refused the request.
+            TransportError: the server was not reached, or not in time.
+            ProtocolError: the server answered without a conversation.
+            FencedError: it belongs to a term of leader election that is over.
+
+        Cancellation:
+            The conversation is ended and its connection closed, within about a second.
+        """
+        self.claim_loop()
+        url = self._server + path
+        upgrade = Upgrade(
+            url,
+            protocols,
+            refusal_seconds=self._timeouts.idle_seconds,
+            pong_seconds=self._timeouts.pong_seconds,
+        )
+        async with fence_of("CONNECT") as fence:
+            request = _Request(
+                method="GET",
+                url=url,
+                query=query,
+                watch=True,
+                headers={},
+                fence=fence,
+                upgrade=upgrade,
+            )
+            with self._measured("GET", is_watch=True):
+                opened = await self._open_channels(request, upgrade)
+            self._channels.add(opened)
+            try:
+                yield opened
+            finally:
+                self._channels.discard(opened)
+                await run_shielded(f"the end of a conversation with {url}", opened.aclose())
+
     async def probe(self, timeout_seconds: float) -> bool:
         """Return whether the server answers a small request.
 
@@ -423,6 +480,21 @@ class Connection:
         refuse_failure(body, method=request.method, path=request.url.removeprefix(self._server))
         return body
 
+    async def _open_channels(self, request: _Request, upgrade: Upgrade) -> ChannelSocket:
+        try:
+            response = await self._respond(request)
+            if upgrade.socket is not None:
+                return upgrade.socket
+            if response.status != SWITCHING_PROTOCOLS:
+                await self._successful(response, request)
+        except (TransportError, ProtocolError) as error:
+            raise request_error(error, "command") from error.__cause__
+        reason = (
+            "the server did not upgrade the connection to a WebSocket: a proxy in between must pass"
+            " the headers Connection and Upgrade on"
+        )
+        raise ProtocolError(request.url, reason)
+
     async def aclose(self) -> None:
         """Close all connections; open streams fail.
 
@@ -437,6 +509,8 @@ class Connection:
             self._metrics.remove(self)
         for watch in tuple(self._watches):
             watch.fail(TransportError(self._server, "the connection was lost: closed by aclose()"))
+        for channels in tuple(self._channels):
+            channels.close()
         for body in tuple(self._bodies):
             if isinstance(body, AiohttpBody):  # its reader would not notice the end of the session
                 body.close()
@@ -488,6 +562,10 @@ class Connection:
 
     async def _open(self, request: _Request) -> Response:
         """Send a request, again after a 401, and return a successful response."""
+        return await self._successful(await self._respond(request), request)
+
+    async def _respond(self, request: _Request) -> Response:
+        """Send a request, again after a 401, and return the response."""
         response, login = await self._send(request)
         if response.status == UNAUTHORIZED:
             response.close()
@@ -495,24 +573,31 @@ class Connection:
             response, _ = await self._send(request, is_retry=True)
         if request.span is not None:
             request.span.status = response.status
-        path = request.url.removeprefix(self._server)
         if WARNING_HEADER in response.headers:
             warnings = response.headers.getall(WARNING_HEADER)
+            path = request.url.removeprefix(self._server)
             self._warnings.read(warnings, request.method, path)
+        return response
+
+    async def _successful(self, response: Response, request: _Request) -> Response:
         return await successful(
             response,
-            lambda refused: self._read_error(refused, request.url),
+            lambda refused: self._read_error(refused, request),
             method=request.method,
-            path=path,
+            path=request.url.removeprefix(self._server),
             query=request.query,
             what=request.what,
         )
 
-    async def _read_error(self, response: Response, url: str) -> bytes:
+    async def _read_error(self, response: Response, request: _Request) -> bytes:
+        if request.upgrade is not None:
+            return request.upgrade.refusal
+        url = request.url
         step = f"the body of an answer with status {response.status}"
         with self._pending.add(url, self._now(), step):
             body = self._body(response, url)
-            return await read_error_body(response, body, most_seconds=self._timeouts.idle_seconds)
+            seconds = self._timeouts.idle_seconds
+            return await read_error_body(response, body, most_seconds=seconds)
 
     async def _send(
         self, request: _Request, *, is_retry: bool = False
@@ -566,6 +651,8 @@ class Connection:
         context = self._authenticator.ssl_context()
         traced = {} if request.span is None else request.span.headers
         own = {**traced, **request.headers, **login}
+        if request.upgrade is not None:
+            return await self._upgrade(request.upgrade, request, own, context)
         url = request.url
         is_direct = self._reads_itself and (request.watch or request.is_list)
         if is_direct and (url, request.watch) not in self._compressed:
@@ -593,6 +680,27 @@ class Connection:
             proxy=self._config.proxy_url,
             middlewares=() if request.method == "GET" else (send_once,),
         )
+
+    async def _upgrade(
+        self,
+        upgrade: Upgrade,
+        request: _Request,
+        headers: Mapping[str, str],
+        context: ssl.SSLContext | None,
+    ) -> aiohttp.ClientResponse:
+        session = self._new_session(watch=True, fence=request.fence, middlewares=(upgrade,))
+        try:
+            return await upgrade.open(
+                session,
+                request.target,
+                headers=headers,
+                context=context,
+                server_hostname=self._tls_name,
+                proxy=self._config.proxy_url,
+            )
+        finally:
+            if upgrade.socket is None:
+                await run_shielded(f"the close of a connection to {request.url}", session.close())
 
     def _leave_to_aiohttp(self, response: WatchResponse, *, watch: bool) -> None:
         """Drop a compressed response that was not requested; aiohttp can decompress it."""
@@ -710,10 +818,18 @@ class Connection:
             self._sessions[watch] = self._new_session(watch=watch)
         return self._sessions[watch]
 
-    def _new_session(self, *, watch: bool) -> aiohttp.ClientSession:
+    def _new_session(
+        self,
+        *,
+        watch: bool,
+        fence: Fence | None = None,
+        middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
+    ) -> aiohttp.ClientSession:
         return new_session(
             self._dialer,
             limit=0 if watch else self._options.max_request_connections,
             buffer_bytes=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
             headers=(*self._headers, *self._host),
+            fence=fence,
+            middlewares=middlewares,
         )
