@@ -42,6 +42,13 @@ class Model:
     """A model of the user's own."""
 
 
+class Generated:
+    """A typed class as kubernetes_asyncio has them."""
+
+    def __init__(self, api_client: object | None = None) -> None:
+        """Keep the client."""
+
+
 def objects(plain: KubeObject, viewed: KubeObject[PodView]) -> None:
     """KubeObject: generic in its view, and every read has a type of its own."""
     reveal_type(plain.view)  # None
@@ -127,11 +134,12 @@ def foreign_clients(configuration: Configuration, client: ApiClient) -> None:
 
 
 async def commands(cluster: Cluster, blocking: BlockingCluster, pod: KubeObject[PodView]) -> None:
-    """A command takes a pod with any view."""
+    """A command takes a pod with any view, and a typed class stays what it is."""
     found = await cluster.exec(pod, ("ls", "-l"), stdin="text")
     reveal_type(found)  # ExecResult
     reveal_type(found.stdout)  # str
     reveal_type(blocking.exec("shop/web", ["ls"]))  # ExecResult
+    reveal_type(cluster.api(Generated))  # Generated
 
 
 def informers(cluster: Cluster, factory: SharedInformerFactory) -> None:

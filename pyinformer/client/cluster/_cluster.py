@@ -53,6 +53,7 @@ from pyinformer.client.cluster._targets import (
     subresource_of,
     target_of,
 )
+from pyinformer.client.cluster._typed_api import typed_api
 from pyinformer.client.cluster._unstored_status_fields import (
     STATUS_IS_APART,
     dropped_paths,
@@ -594,6 +595,30 @@ class Cluster(Closable):
             max_bytes=max_bytes,
         )
         return await run_command(self._requests, checked)
+
+    def api(self, api_class: type[T]) -> T:
+        """Return a typed class of kubernetes_asyncio that sends its requests through this cluster.
+
+            core = cluster.api(kubernetes_asyncio.client.CoreV1Api)
+            pod = await core.read_namespaced_pod("web-0", "shop")
+
+        Its requests have this cluster's login, TLS, proxy, retries, warnings, metrics and spans.
+        Its writes have the rate of writes, end with the term of leader election, and are visible to
+        the reads of this process as those of `create` and `patch` are.
+
+        A refusal is the ApiException of its package, with our error as `__cause__`. What is not the
+        answer to that request is our error: TransportError, FencedError, UnauthorizedError.
+
+        Args:
+            api_class: a class of `kubernetes_asyncio.client`, or of `kubernetes.aio.client`.
+
+        Returns:
+            An object of the class. It opens no connection of its own, and is not closed.
+
+        Raises:
+            InvalidTypeError: it is not such a class, or one of the blocking package.
+        """
+        return typed_api(api_class, self._requests, self._writes)
 
     async def request(
         self,

@@ -19,6 +19,7 @@ import anyio
 from pyinformer._runtime.tasks import LoopOwner, Throttle
 from pyinformer.client.transport import (
     ChannelConnection,
+    ExchangeConnection,
     as_retry,
     check_guard,
     read_bounded,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Channels,
         ConnectionProtocol,
         Query,
+        RawResponse,
         RequestMetrics,
     )
 
@@ -235,6 +237,59 @@ class RateLimitedRequests:
     def stream(self, path: str, query: Query, *, watch: bool) -> AbstractAsyncContextManager[Body]:
         """Open a GET whose body is read as it arrives; see Connection.stream."""
         return self._connection.stream(path, query, watch=watch)
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout_seconds: float | None,
+        received: RawResponse,
+    ) -> bytes:
+        """Send a read or a write with headers of the caller, and return the body of the response.
+
+        Args:
+            method: the HTTP method.
+            path: from the server's root.
+            query: names and values.
+            headers: the headers beside those of every request.
+            body: the body to send, or None.
+            timeout_seconds: how long each attempt may take; None for the connection's option.
+            received: gets the newest response, also if it is a refusal.
+
+        Raises:
+            LifecycleError: the connection cannot send them.
+            InformerError: as `read` and `write`.
+
+        Cancellation:
+            As `read` and `write`.
+        """
+        connection, is_read = self._connection, method == "GET"
+        if not isinstance(connection, ExchangeConnection):
+            kind = type(connection).__name__
+            raise LifecycleError(f"a {kind} cannot serve the classes of api(): use connect()")
+
+        async def attempt() -> bytes:
+            """Send the request, a write when the rate limit allows it."""
+            if not is_read:
+                await self._wait_for_rate(method)
+                check_guard()
+                self.sent += 1
+            return await connection.exchange(
+                method,
+                path,
+                query=query,
+                headers=headers,
+                body=body,
+                timeout_seconds=timeout_seconds,
+                received=received,
+            )
+
+        with self.spans.of(method, path):
+            return await self.until_served(attempt, is_read=is_read)
 
     @property
     def server(self) -> str:

@@ -7,6 +7,7 @@ from pyinformer.client.transport._connection_protocol import (
     ChannelConnection,
     Channels,
     ConnectionProtocol,
+    ExchangeConnection,
     NetworkConnection,
 )
 from pyinformer.client.transport._discovery import (
@@ -23,6 +24,7 @@ from pyinformer.client.transport._discovery import (
 from pyinformer.client.transport._line_splitter import MAX_LINE_BYTES, LineSplitter
 from pyinformer.client.transport._list_watch import ListWatch
 from pyinformer.client.transport._page_pacing import LIST_TOTAL_SECONDS, PagesEmptyError, Paging
+from pyinformer.client.transport._raw_response import RawResponse
 from pyinformer.client.transport._status import (
     NO_SERVER_BEHIND,
     is_refusal,
@@ -113,6 +115,7 @@ __all__ = [
     "ConnectionProtocol",
     "ConnectionTimeouts",
     "Credentials",
+    "ExchangeConnection",
     "ForeignClient",
     "Group",
     "KubeconfigPolicy",
@@ -127,6 +130,7 @@ __all__ = [
     "Paging",
     "PushBody",
     "Query",
+    "RawResponse",
     "RenewingCredentials",
     "RequestMetrics",
     "SessionConnection",

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
+from pyinformer.client.transport._raw_response import RawResponse
 from pyinformer.client.transport.config import ClusterConfig
 from pyinformer.client.transport.http import Body, Query
 
@@ -75,6 +76,29 @@ class NetworkConnection(Protocol):
 
     def describe_pending(self, path: str) -> str:
         """Return what the oldest request for a path waits for; see Connection.describe_pending."""
+        ...
+
+
+@runtime_checkable
+class ExchangeConnection(Protocol):
+    """A connection that sends headers of the caller, and shows the head of a response."""
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout_seconds: float | None = None,
+        received: RawResponse | None = None,
+    ) -> bytes:
+        """Send a request and return the body of its response; see Connection.exchange.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
         ...
 
 

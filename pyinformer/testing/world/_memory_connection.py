@@ -22,6 +22,7 @@ from pyinformer.client.transport import (
     Channels,
     ClusterConfig,
     Query,
+    RawResponse,
     check_guard,
     status_error,
 )
@@ -39,6 +40,7 @@ _FIRST_SUCCESS: Final = 200
 _FIRST_NO_SUCCESS: Final = 300
 _GRACE_SECONDS: Final = 5.0
 _SWITCHING_PROTOCOLS: Final = 101
+_JSON: Final = "application/json"
 
 
 @final
@@ -165,7 +167,7 @@ class _MemoryResponseWriter:
         length: int | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        self.headers = headers or {}
+        self.headers = {"Content-Type": content_type, **(headers or {})}
         await self.start(status)
         for piece in body:
             await self.write(piece)
@@ -268,6 +270,28 @@ class MemoryConnection:
         Cancellation:
             Before the request is carried out or after it, never between.
         """
+        headers = {"Content-Type": content_type}
+        return await self.exchange(method, path, query=query, headers=headers, body=body)
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout_seconds: float | None = None,
+        received: RawResponse | None = None,
+    ) -> bytes:
+        """Answer a request with headers; see Connection.exchange.
+
+        Raises:
+            InformerError: as `request`.
+
+        Cancellation:
+            Before the request is carried out or after it, never between.
+        """
         self._check_open()
         self._under_way += 1
         try:
@@ -275,11 +299,16 @@ class MemoryConnection:
             if method != "GET":
                 check_guard()
             content = body or b""
-            call = _call(method, path, query, content, content_type)
+            content_type = headers.get("Content-Type", _JSON)
+            accept = headers.get("Accept", "")
+            call = _call(method, path, query, content, content_type, accept=accept)
             reply = _MemoryResponseWriter(MemoryBody())
             await self._handler.serve(call, reply.expect)
             answer = await reply.body.whole()
             await self._on_request(call, reply.status, answer)
+            if received is not None:
+                received.status, received.headers = reply.status, reply.headers
+                received.body = answer
             if not reply.is_success:
                 what = f"{method} {path}"
                 raise status_error(reply.status, reply.headers, answer, request=what, path=path)

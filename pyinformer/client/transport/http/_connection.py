@@ -26,6 +26,7 @@ import anyio
 from pyinformer._known_tokens import remember_tokens, without_tokens
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import LoopOwner, run_shielded
+from pyinformer.client.transport._raw_response import RawResponse
 from pyinformer.client.transport._status import NO_SERVER_BEHIND, refuse_failure
 from pyinformer.client.transport.config import (
     ClusterConfig,
@@ -124,6 +125,7 @@ class _Request:
     content: bytes | None = None
     fence: Fence | None = None
     upgrade: Upgrade | None = None
+    received: RawResponse | None = None
     span: RequestSpan | None = field(default_factory=CURRENT_REQUEST.get)
 
     @property
@@ -353,6 +355,46 @@ class Connection:
         Cancellation:
             Safe for the connection. Whether the server carried out a change is not known.
         """
+        return await self.exchange(
+            method,
+            path,
+            query=query,
+            headers={"Content-Type": content_type} if body is not None else {},
+            body=body,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout_seconds: float | None = None,
+        received: RawResponse | None = None,
+    ) -> bytes:
+        """Send a request with headers of its own, as `request` does.
+
+        Args:
+            method: the HTTP method.
+            path: from the server's root.
+            query: names and values.
+            headers: the headers beside those of every request.
+            body: the body to send, or None.
+            timeout_seconds: how long it may take in all; None for the connection's option.
+            received: gets the response, also if it is a refusal; None for nothing.
+
+        Returns:
+            The body of the response.
+
+        Raises:
+            InformerError: as `request`.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
         self.claim_loop()
         url = self._server + path
         seconds = self._timeouts.request_seconds
@@ -360,8 +402,14 @@ class Connection:
             seconds = timeout_seconds
         if not seconds > 0:
             raise InvalidArgumentError("timeout_seconds", f"must be greater than 0, got {seconds}")
-        headers = {"Content-Type": content_type} if body is not None else {}
-        request = _Request(method=method, url=url, query=query, headers=headers, content=body)
+        request = _Request(
+            method=method,
+            url=url,
+            query=query,
+            headers=headers,
+            content=body,
+            received=received,
+        )
         if self._metrics is None:
             return await self._request(request, seconds)
         with self._metrics.request(method) as measured:
@@ -477,6 +525,8 @@ class Connection:
             body = await self._read_body(await self._open(request), request.url)
         except (TransportError, ProtocolError) as error:
             raise request_error(error, request.method) from error.__cause__
+        if request.received is not None:
+            request.received.body = body
         refuse_failure(body, method=request.method, path=request.url.removeprefix(self._server))
         return body
 
@@ -573,6 +623,9 @@ class Connection:
             response, _ = await self._send(request, is_retry=True)
         if request.span is not None:
             request.span.status = response.status
+        if request.received is not None:
+            request.received.status = response.status
+            request.received.headers = response.headers
         if WARNING_HEADER in response.headers:
             warnings = response.headers.getall(WARNING_HEADER)
             path = request.url.removeprefix(self._server)
@@ -597,7 +650,10 @@ class Connection:
         with self._pending.add(url, self._now(), step):
             body = self._body(response, url)
             seconds = self._timeouts.idle_seconds
-            return await read_error_body(response, body, most_seconds=seconds)
+            text = await read_error_body(response, body, most_seconds=seconds)
+        if request.received is not None:
+            request.received.body = text
+        return text
 
     async def _send(
         self, request: _Request, *, is_retry: bool = False
