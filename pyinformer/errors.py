@@ -23,6 +23,7 @@ own text, and derives from the builtin exception that fits. Errors can be pickle
       ConnectionEndedError                   (ConnectionError)
       ProtocolError                          (ValueError)
         ListInconsistentError
+      OutputLimitError                       (RuntimeError)
       APIStatusError
         BadRequestError, UnauthorizedError, ForbiddenError, NotFoundError, ConflictError,
         ResourceExpiredError, InvalidError, TooManyRequestsError, ServerError
@@ -103,6 +104,7 @@ __all__ = [
     "NotCachedError",
     "NotFoundError",
     "ObjectNotFoundError",
+    "OutputLimitError",
     "OwnerScopeError",
     "ProtocolError",
     "QueueClosedError",
@@ -505,6 +507,24 @@ class ProtocolError(InformerError, ValueError):
 
 class ListInconsistentError(ProtocolError):
     """A list is inconsistent: its pages, its items or its count do not agree."""
+
+
+@final
+class OutputLimitError(InformerError, RuntimeError):
+    """A command in a container has written more than its caller takes.
+
+    Attributes:
+        what: the command's place: `exec in shop/web-0`.
+        limit_bytes: the limit that its output exceeds.
+    """
+
+    def __init__(self, what: str, limit_bytes: int) -> None:
+        self.what = what
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"{what}: the output is longer than {limit_bytes} bytes; the connection is closed, and"
+            " the command may still run: pass a larger max_bytes, or let the command write less"
+        )
 
 
 class FieldConflict(NamedTuple):

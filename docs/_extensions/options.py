@@ -32,7 +32,17 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Read and write": tuple(
         f"pyinformer.Cluster.{name}"
         for name in (
-            *("get", "list", "logs", "create", "replace", "patch", "apply", "apply_if_changed"),
+            *(
+                "get",
+                "list",
+                "logs",
+                "exec",
+                "create",
+                "replace",
+                "patch",
+                "apply",
+                "apply_if_changed",
+            ),
             *("status", "delete", "delete_collection", "request"),
         )
     ),

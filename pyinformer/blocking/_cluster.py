@@ -148,6 +148,9 @@ class BlockingCluster(SyncProxy[Cluster]):
     delete_collection: Final = synchronous(Cluster.delete_collection)
     """Delete all objects of one namespace, or of a cluster-scoped resource, that match."""
 
+    exec: Final = synchronous(Cluster.exec)
+    """Run a command in a container and wait for its end, as `kubectl exec` does."""
+
     request: Final = synchronous(Cluster.request)
     """Send any request to the server, and return the body of its response."""
 
@@ -171,6 +174,9 @@ class BlockingCluster(SyncProxy[Cluster]):
 
     delete: Final = synchronous(Cluster.delete)
     """Delete an object: `delete(pod)`, or `delete("v1", "pods", "default/a")`."""
+
+    wait_ready: Final = synchronous(Cluster.wait_ready)
+    """Read an object until it is ready, as `readiness.of` decides it; for scripts and tests."""
 
     record_write: Final = on_loop(Cluster.record_write)
     """Make a write that the program made by other means visible to this process's reads."""

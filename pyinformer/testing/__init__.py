@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         RequestRecord,
     )
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
-    from pyinformer.testing.apiserver.storage import SavedState
+    from pyinformer.testing.apiserver.storage import ExecCall, SavedState
     from pyinformer.testing.faults import (
         ChangingFacts,
         EtcdRelay,
@@ -54,6 +54,7 @@ _HOMES = {
     "Connector": "_connector",
     "EtcdRelay": "faults",
     "EtcdTruth": "histories",
+    "ExecCall": "apiserver.storage",
     "Fault": "apiserver.requests",
     "FaultLab": "faults",
     "FaultProxy": "faults",
@@ -94,6 +95,7 @@ __all__ = [
     "Connector",
     "EtcdRelay",
     "EtcdTruth",
+    "ExecCall",
     "Fault",
     "FaultLab",
     "FaultProxy",

@@ -31,6 +31,7 @@ _PAIRS: list[tuple[type, type, dict[str, str]]] = [
         BlockingCluster,
         {
             "aclose": "the with of runner.connect() closes it",
+            "api": "its classes are asynchronous",
             "list_watch": _LOOP_ONLY,
             "observe_writes": _LOOP_ONLY,
             "forget_observer": _LOOP_ONLY,

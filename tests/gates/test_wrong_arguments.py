@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import msgspec
 import pytest
+from kubernetes_asyncio.client import CoreV1Api
 
 import pyinformer
 from pyinformer import admission, cache, client, operator, policies, telemetry, workqueue
@@ -231,6 +232,8 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     },
     "Cluster.delete": {"obj": "v1", "plural": "configmaps", "key": "default/a", "dry_run": True},
     "Cluster.delete_collection": {"namespace": "default", "dry_run": True},
+    "Cluster.api": {"api_class": CoreV1Api},
+    "Cluster.exec": {"pod": "default/a", "command": ["ls"]},
     "Cluster.find_resource": {"name": "pods"},
     "Cluster.patch": {"edited": {**_BODY}},
     "Cluster.record_delete": {"uid": "u"},

@@ -446,10 +446,11 @@ async def test_both_servers_refuse_alike(  # noqa: PLR0917 - two are fixtures
 
 
 async def test_both_servers_list_the_same_subresources(cluster: Cluster) -> None:
-    """The conversations, the proxies and the resize of pods are not in the embedded server."""
+    """Other conversations than exec, proxies and the resize of pods are not in the embedded one."""
     of_pods = (await cluster.find_resource("v1/pods")).subresources
-    absent = {"attach", "exec", "portforward", "proxy", "resize"}
-    assert of_pods - absent == {"binding", "ephemeralcontainers", "eviction", "log", "status"}
+    absent = {"attach", "portforward", "proxy", "resize"}
+    known = {"binding", "ephemeralcontainers", "eviction", "exec", "log", "status"}
+    assert of_pods - absent == known
     of_requests = await cluster.find_resource("certificates.k8s.io/v1/certificatesigningrequests")
     assert of_requests.subresources == {"approval", "status"}
     assert "csr" in of_requests.short_names
@@ -462,11 +463,11 @@ async def test_what_is_not_an_object_is_refused_with_an_alternative(
     subresource: str,
 ) -> None:
     async with pyinformer.connect(server="http://127.0.0.1:1") as cluster:
-        with pytest.raises(InvalidArgumentError, match=r"kubectl|logs\(\)|request\(\)"):
+        with pytest.raises(InvalidArgumentError, match=r"kubectl|exec\(\)|logs\(\)|request\(\)"):
             await cluster.get("v1", "pods", "default/a", subresource=subresource)
         if subresource not in {"log", "proxy"}:
             path = f"/api/v1/namespaces/default/pods/a/{subresource}"
-            with pytest.raises(InvalidArgumentError, match="kubectl"):
+            with pytest.raises(InvalidArgumentError, match=r"kubectl|exec\(\)"):
                 await cluster.request("POST", path, query=[("command", "ls")])
 
 

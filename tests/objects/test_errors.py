@@ -182,6 +182,14 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         TimeoutError,
         "Pod a/b was not ready within 30.0 s: is not scheduled",
     ),
+    (
+        errors.OutputLimitError("exec in shop/web", 5),
+        RuntimeError,
+        (
+            "exec in shop/web: the output is longer than 5 bytes; the connection is closed, and the"
+            " command may still run: pass a larger max_bytes, or let the command write less"
+        ),
+    ),
     (errors.RetryAfter(2.5), Exception, "to be retried after 2.5 s"),
     (errors.RetryAfter(30, "quota"), Exception, "to be retried after 30 s: quota"),
     (

@@ -42,6 +42,13 @@ class Model:
     """A model of the user's own."""
 
 
+class Generated:
+    """A typed class as kubernetes_asyncio has them."""
+
+    def __init__(self, api_client: object | None = None) -> None:
+        """Keep the client."""
+
+
 def objects(plain: KubeObject, viewed: KubeObject[PodView]) -> None:
     """KubeObject: generic in its view, and every read has a type of its own."""
     reveal_type(plain.view)  # None
@@ -124,6 +131,15 @@ def foreign_clients(configuration: Configuration, client: ApiClient) -> None:
     """The configuration and the client of another library are accepted."""
     reveal_type(config_from_client(configuration))  # ClusterConfig
     reveal_type(config_from_client(client))  # ClusterConfig
+
+
+async def commands(cluster: Cluster, blocking: BlockingCluster, pod: KubeObject[PodView]) -> None:
+    """A command takes a pod with any view, and a typed class stays what it is."""
+    found = await cluster.exec(pod, ("ls", "-l"), stdin="text")
+    reveal_type(found)  # ExecResult
+    reveal_type(found.stdout)  # str
+    reveal_type(blocking.exec("shop/web", ["ls"]))  # ExecResult
+    reveal_type(cluster.api(Generated))  # Generated
 
 
 def informers(cluster: Cluster, factory: SharedInformerFactory) -> None:

@@ -12,6 +12,7 @@ from pyinformer.client.cluster._condition_merge import by_type as by_type
 from pyinformer.client.cluster._condition_merge import with_changed as with_changed
 from pyinformer.client.cluster._connect import connect
 from pyinformer.client.cluster._discovery import Discovery
+from pyinformer.client.cluster._exec_output import ExecResult
 from pyinformer.client.cluster._field_manager import writing_as
 from pyinformer.client.cluster._fingerprint import fingerprint_of as fingerprint_of
 from pyinformer.client.cluster._json_conversion import Body
@@ -53,6 +54,7 @@ __all__ = [
     "Cluster",
     "ClusterPool",
     "Discovery",
+    "ExecResult",
     "FieldValidation",
     "LogStream",
     "ObjectList",

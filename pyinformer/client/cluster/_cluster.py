@@ -6,8 +6,7 @@ the server (that it refuses watch-lists, for example). Nothing is opened before 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar, cast, final, overload
@@ -16,6 +15,8 @@ from pyinformer._runtime.tasks import Closable, loop_time
 from pyinformer.client.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.client.cluster._condition_merge import StatusChange
 from pyinformer.client.cluster._discovery import Discovery
+from pyinformer.client.cluster._exec import Command, run_command
+from pyinformer.client.cluster._exec_output import ExecResult
 from pyinformer.client.cluster._field_manager import (
     apply_manager_of,
     checked_field_manager,
@@ -31,6 +32,12 @@ from pyinformer.client.cluster._rate_limited_requests import (
     WriteOptions,
     WriteStatistics,
 )
+from pyinformer.client.cluster._request_checks import (
+    check_deletion,
+    check_not_empty,
+    check_query,
+    check_request,
+)
 from pyinformer.client.cluster._request_spans import RequestSpans
 from pyinformer.client.cluster._request_wait_metrics import Share, waiting_samples
 from pyinformer.client.cluster._status_patch_bases import StatusAt
@@ -38,7 +45,6 @@ from pyinformer.client.cluster._targets import (
     Parent,
     Target,
     check_namespace,
-    check_no_stream,
     check_subresource,
     has_only_metadata,
     head_of,
@@ -47,6 +53,7 @@ from pyinformer.client.cluster._targets import (
     subresource_of,
     target_of,
 )
+from pyinformer.client.cluster._typed_api import typed_api
 from pyinformer.client.cluster._unstored_status_fields import (
     STATUS_IS_APART,
     dropped_paths,
@@ -94,7 +101,6 @@ from pyinformer.objects import (
     check_encodable,
     check_flag,
     check_integer,
-    check_iterable,
     check_seconds,
     check_text,
     check_type,
@@ -119,10 +125,6 @@ S = TypeVar("S", bound=Share)
 
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
-_SELECTORS: Final = ("labelSelector", "fieldSelector")
-_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_is_quoted_path: Final = re.compile(r"/(?!(?:.*/)?\.{1,2}(?:/|$))[!-\"$->@-~]*").fullmatch
-_is_media_type: Final = re.compile(r"[ -~]+").fullmatch
 _PODS: Final = GroupVersionResource("", "v1", "pods")
 _SHARED_LISTS: Final = frozenset({"finalizers", "ownerReferences"})
 """Lists in the metadata that several writers share, of which a merge patch replaces the whole."""
@@ -495,8 +497,8 @@ class Cluster(Closable):
             Unless it still waits for the rate limit, some objects may have been deleted.
         """
         labels, fields = LabelSelector.parse(label_selector), FieldSelector.parse(field_selector)
-        _check_not_empty("label_selector", label_selector, str(labels))
-        _check_not_empty("field_selector", field_selector, str(fields))
+        check_not_empty("label_selector", label_selector, str(labels))
+        check_not_empty("field_selector", field_selector, str(fields))
         selection = self._selection(api_version, plural, namespace, labels, fields)
         api = await self.discovery.resource(selection.resource)
         if api.namespaced != bool(namespace):
@@ -566,6 +568,88 @@ class Cluster(Closable):
         path = object_path(_PODS, key, "log")
         return LogStream(self._requests, path, query, follow=follow, max_line_bytes=max_line_bytes)
 
+    async def exec(
+        self,
+        pod: KubeObject[object] | str,
+        command: Iterable[str],
+        *,
+        container: str | None = None,
+        stdin: bytes | str | None = None,
+        timeout_seconds: float | None = 60.0,
+        max_bytes: int = 1 << 20,
+    ) -> ExecResult:
+        """Run a command in a container and wait for its end, as `kubectl exec` does.
+
+        It is sent at the rate of writes and guarded as they are: it is refused, or cut off, when
+        the term of leader election ends. It needs the rights `create` and `get` on `pods/exec`. A
+        command whose connection is closed early may still run in the container: let it end by
+        itself, as with `timeout 10 pg_ctl status`.
+
+        Args:
+            pod: the pod, or its key: `namespace/name`.
+            command: the program and its arguments. No shell reads them, unless it is the program.
+            container: the container; None if the pod has only one.
+            stdin: what the command reads, a text as UTF-8; None for no input. With it the server
+                must be Kubernetes 1.30 or newer: others cannot end an input.
+            timeout_seconds: how long the command and its connection may take in all; None for no
+                limit. A server that does not answer pings for a minute ends the wait in any case.
+            max_bytes: how long the output may be, that on standard error included.
+
+        Returns:
+            The exit code, which may be other than 0, and the output.
+
+        Raises:
+            NotFoundError: the pod does not exist.
+            BadRequestError: the container does not exist, or must be named; or the pod has no node.
+            ForbiddenError: a right is missing; `needed` has it.
+            ServerError: the program does not exist in the container, or the container does not run.
+            OutputLimitError: the output is too long; the connection is closed.
+            RequestTimeoutError: the command did not end in time; the connection is closed.
+            InvalidArgumentError: an argument is malformed.
+            FencedError: the term of leader election has ended.
+            TransportError: the exit code did not arrive; the command may have run or not.
+
+        Cancellation:
+            The connection is closed, within about a second; the command may still run. One that
+            waits for the rate limit is not started.
+
+        Source:
+            KEP-4006; client-go tools/remotecommand websocket.go.
+        """
+        checked = Command.checked(
+            pod,
+            command,
+            container=container,
+            stdin=stdin,
+            timeout_seconds=timeout_seconds,
+            max_bytes=max_bytes,
+        )
+        return await run_command(self._requests, checked)
+
+    def api(self, api_class: type[T]) -> T:
+        """Return a typed class of kubernetes_asyncio that sends its requests through this cluster.
+
+            core = cluster.api(kubernetes_asyncio.client.CoreV1Api)
+            pod = await core.read_namespaced_pod("web-0", "shop")
+
+        Its requests have this cluster's login, TLS, proxy, retries, warnings, metrics and spans.
+        Its writes have the rate of writes, end with the term of leader election, and are visible to
+        the reads of this process as those of `create` and `patch` are.
+
+        A refusal is the ApiException of its package, with our error as `__cause__`. What is not the
+        answer to that request is our error: TransportError, FencedError, UnauthorizedError.
+
+        Args:
+            api_class: a class of `kubernetes_asyncio.client`, or of `kubernetes.aio.client`.
+
+        Returns:
+            An object of the class. It opens no connection of its own, and is not closed.
+
+        Raises:
+            InvalidTypeError: it is not such a class, or one of the blocking package.
+        """
+        return typed_api(api_class, self._requests, self._writes)
+
     async def request(
         self,
         method: str,
@@ -600,12 +684,9 @@ class Cluster(Closable):
             A read is dropped. A write may have been carried out or not, unless it still waits for
             the rate limit.
         """
-        _check_request(method, path, content_type)
-        _check_query(query)
-        if method == "DELETE":
-            for name, value in query:
-                if name in _SELECTORS:
-                    _check_not_empty("query", f"{name}={value}", value.strip())
+        check_request(method, path, content_type)
+        check_query(query)
+        check_deletion(method, query)
         text = body
         if not (isinstance(text, bytes) or text is None):
             text = encode_body(body_of(text, "body"), content_type)
@@ -1598,43 +1679,6 @@ def claim_loop(cluster: Cluster) -> None:
         cluster.connection.claim_loop()
 
 
-def _check_not_empty(argument: str, given: object, selector: str) -> None:
-    """Refuse a selector that is given and selects everything, where objects are deleted.
-
-    Raises:
-        InvalidArgumentError: it does.
-    """
-    if given is not None and not selector:
-        reason = (
-            f"{given!r} selects all objects: to delete them all, pass None, or leave the selector"
-            " out; nothing was deleted"
-        )
-        raise InvalidArgumentError(argument, reason)
-
-
-def _check_request(method: str, path: str, content_type: str) -> None:
-    """Raise if a request cannot be sent as it is.
-
-    Raises:
-        InvalidArgumentError: its method or its path is not one that a server serves, or the format
-            cannot be the value of a header.
-    """
-    check_text("path", path)
-    check_text("content_type", content_type)
-    if method not in _METHODS:
-        raise InvalidArgumentError(
-            "method", f"must be one of {', '.join(_METHODS)}, got {method!r}"
-        )
-    if not _is_quoted_path(path):
-        reason = f"must begin with '/', be quoted, and have no query and no '..', got {path!r}"
-        raise InvalidArgumentError("path", reason)
-    if not _is_media_type(content_type):
-        raise InvalidArgumentError(
-            "content_type", f"must be one such as 'application/json', got {content_type!r}"
-        )
-    check_no_stream(path)
-
-
 def _check_is_copy(argument: str, edited: object, original: object, called: str) -> None:
     """Refuse an original that was edited in place, in which no edit can be found.
 
@@ -1675,21 +1719,6 @@ def _check_applied_status(api: APIResource, outcome: str) -> None:
             f" apply() with subresource='status'; {outcome}"
         )
         raise InvalidArgumentError("desired", reason)
-
-
-def _check_query(query: Query) -> None:
-    """Refuse a query that is not pairs of texts.
-
-    Raises:
-        InvalidTypeError: it is not.
-    """
-    shown = "pairs of names and values, which are texts"
-    if isinstance(query, Mapping):
-        raise InvalidTypeError("query", f"must be {shown}: pass tuple(query.items())")
-    check_iterable("query", query, shown=shown)
-    for pair in query:
-        if not (isinstance(pair, tuple | list) and [type(one) for one in pair] == [str, str]):
-            raise InvalidTypeError("query", f"must be {shown}, got {type(pair).__name__}")
 
 
 def _owned(body: JSONObject, target: Target) -> JSONObject:

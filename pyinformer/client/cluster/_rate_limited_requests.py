@@ -8,7 +8,8 @@ is sent again also after a 503 or 504 that says when to retry.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, final
@@ -16,10 +17,17 @@ from typing import TYPE_CHECKING, Final, TypeVar, final
 import anyio
 
 from pyinformer._runtime.tasks import LoopOwner, Throttle
-from pyinformer.client.transport import as_retry, check_guard, read_bounded
+from pyinformer.client.transport import (
+    ChannelConnection,
+    ExchangeConnection,
+    as_retry,
+    check_guard,
+    read_bounded,
+)
 from pyinformer.errors import (
     APIStatusError,
     InvalidArgumentError,
+    LifecycleError,
     ServerError,
     TooManyRequestsError,
 )
@@ -30,7 +38,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from pyinformer.client.cluster._request_spans import RequestSpans
-    from pyinformer.client.transport import Body, ConnectionProtocol, Query, RequestMetrics
+    from pyinformer.client.transport import (
+        Body,
+        Channels,
+        ConnectionProtocol,
+        Query,
+        RawResponse,
+        RequestMetrics,
+    )
 
 R = TypeVar("R")
 
@@ -229,6 +244,95 @@ class RateLimitedRequests:
     def stream(self, path: str, query: Query, *, watch: bool) -> AbstractAsyncContextManager[Body]:
         """Open a GET whose body is read as it arrives; see Connection.stream."""
         return self._connection.stream(path, query, watch=watch)
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout_seconds: float | None,
+        received: RawResponse,
+    ) -> bytes:
+        """Send a read or a write with headers of the caller, and return the body of the response.
+
+        Args:
+            method: the HTTP method.
+            path: from the server's root.
+            query: names and values.
+            headers: the headers beside those of every request.
+            body: the body to send, or None.
+            timeout_seconds: how long each attempt may take; None for the connection's option.
+            received: gets the newest response, also if it is a refusal.
+
+        Raises:
+            LifecycleError: the connection cannot send them.
+            InformerError: as `read` and `write`.
+
+        Cancellation:
+            As `read` and `write`.
+        """
+        connection, is_read = self._connection, method == "GET"
+        if not isinstance(connection, ExchangeConnection):
+            kind = type(connection).__name__
+            raise LifecycleError(f"a {kind} cannot serve the classes of api(): use connect()")
+
+        async def attempt() -> bytes:
+            """Send the request, a write when the rate limit allows it."""
+            if not is_read:
+                await self._wait_for_rate(method)
+                check_guard()
+                self.sent += 1
+            return await connection.exchange(
+                method,
+                path,
+                query=query,
+                headers=headers,
+                body=body,
+                timeout_seconds=timeout_seconds,
+                received=received,
+            )
+
+        with self.spans.of(method, path):
+            return await self.until_served(attempt, is_read=is_read)
+
+    @property
+    def server(self) -> str:
+        """The URL of the server."""
+        return self._connection.config.server.rstrip("/")
+
+    @asynccontextmanager
+    async def channels(
+        self, path: str, query: Query, *, protocols: Sequence[str]
+    ) -> AsyncIterator[Channels]:
+        """Open a conversation, at the rate of writes; see Connection.channels.
+
+        Raises:
+            LifecycleError: the connection cannot have conversations.
+            APIStatusError: the server refused; TooManyRequestsError if it was still busy after the
+                last retry.
+            FencedError: it belongs to a term of leader election that is over.
+
+        Cancellation:
+            The conversation is ended; one that waits is not begun.
+        """
+        connection = self._connection
+        if not isinstance(connection, ChannelConnection):
+            kind = type(connection).__name__
+            raise LifecycleError(f"a {kind} cannot run commands in containers: use connect()")
+        async with AsyncExitStack() as opened:
+
+            async def attempt() -> Channels:
+                """Open the conversation when the rate limit allows it."""
+                await self._wait_for_rate("GET")
+                check_guard()  # the term may have ended while it waited for its turn
+                self.sent += 1
+                opening = connection.channels(path, query, protocols=protocols)
+                return await opened.enter_async_context(opening)
+
+            yield await self.until_served(attempt)
 
     async def until_served(
         self, attempt: Callable[[], Awaitable[R]], *, is_read: bool = False

@@ -45,7 +45,8 @@ _STREAMS: Final = (
     " {0}`, or use kubernetes_asyncio.stream or kr8s"
 )
 _NOT_OBJECTS: Final = {
-    **{one: _STREAMS.format(one) for one in ("exec", "attach")},
+    "exec": "is a conversation over an upgraded connection: run the command with exec()",
+    "attach": _STREAMS.format("attach"),
     "portforward": _STREAMS.format("port-forward"),
     "log": "is text and not an object: read it with logs()",
     "proxy": "has no objects: send the request with request()",

@@ -6,7 +6,7 @@ gets it. They are not called for dry runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
 
@@ -14,10 +14,12 @@ from pyinformer.client.cluster._json_conversion import encode_body
 from pyinformer.client.cluster._rate_limited_requests import RateLimitedRequests, WriteStatistics
 from pyinformer.client.cluster._status_patch_bases import StatusPatchBases
 from pyinformer.client.cluster._targets import (
+    PathParts,
     Target,
     check_scope,
     has_only_metadata,
     object_path,
+    parts_of,
     resource_of,
 )
 from pyinformer.client.cluster._unstored_status_fields import UnstoredFields
@@ -46,16 +48,18 @@ from pyinformer.objects import (
     KubeObject,
     check_choice,
     check_integer,
+    object_key,
 )
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster._discovery import Discovery
-    from pyinformer.client.transport import ListWatch, Query
+    from pyinformer.client.transport import ListWatch, Query, RawResponse
 
 FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
 """What the server does with fields of a write that it does not know, or that are there twice."""
 
 _DRY_RUN: Final = ("dryRun", "All")
+_OF_THE_OBJECT: Final = frozenset({"", "status"})  # subresources whose response is the object
 _NO_SUCH_METHOD: Final = 405  # of a collection that has no such verb outside a namespace
 _JSON: Final = "application/json"
 _STATUS: Final = GroupVersionKind("", "v1", "Status")
@@ -316,6 +320,56 @@ class WritePath:
         if resource is not None:
             record_write(str(resource), "")
         return raw
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout_seconds: float | None,
+        received: RawResponse,
+    ) -> bytes:
+        """Send a write of any kind, and report the object that its response shows.
+
+        Raises:
+            InformerError: as `RateLimitedRequests.exchange`.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been carried out or not.
+        """
+        parts = parts_of(path)
+        with nullcontext() if parts is None else _recorded_if_lost(parts.resource):
+            raw = await self._requests.exchange(
+                method,
+                path,
+                query=query,
+                headers=headers,
+                body=body,
+                timeout_seconds=timeout_seconds,
+                received=received,
+            )
+        if parts is not None and _DRY_RUN not in query:
+            record_write(str(parts.resource), "")
+            self._observe(method, parts, raw)
+        return raw
+
+    def _observe(self, method: str, parts: PathParts, raw: bytes) -> None:
+        """Report what a response shows of an object; the watch brings everything else."""
+        is_deletion = method == "DELETE"
+        if parts.subresource not in _OF_THE_OBJECT or (is_deletion and not parts.name):
+            return
+        try:
+            uid = deleted_uid(parts.resource, raw) if is_deletion else None
+            if uid is None:
+                self.record(parts.resource, raw, deleting=is_deletion)
+            elif uid:
+                key = object_key(parts.namespace, parts.name)
+                self.observers.deleted(parts.resource, key, uid, None)
+        except (InvalidObjectError, ProtocolError):  # such as a review, which is not stored
+            return
 
     async def _send(
         self,

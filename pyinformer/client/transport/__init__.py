@@ -3,7 +3,13 @@
 Importing this package does not load aiohttp; the first request that needs it does.
 """
 
-from pyinformer.client.transport._connection_protocol import ConnectionProtocol, NetworkConnection
+from pyinformer.client.transport._connection_protocol import (
+    ChannelConnection,
+    Channels,
+    ConnectionProtocol,
+    ExchangeConnection,
+    NetworkConnection,
+)
 from pyinformer.client.transport._discovery import (
     APIResource,
     Group,
@@ -19,6 +25,7 @@ from pyinformer.client.transport._line_splitter import MAX_LINE_BYTES, LineSplit
 from pyinformer.client.transport._list_watch import METADATA_ACCEPT as METADATA_ACCEPT
 from pyinformer.client.transport._list_watch import ListWatch
 from pyinformer.client.transport._page_pacing import LIST_TOTAL_SECONDS, PagesEmptyError, Paging
+from pyinformer.client.transport._raw_response import RawResponse
 from pyinformer.client.transport._status import (
     NO_SERVER_BEHIND,
     is_refusal,
@@ -99,6 +106,8 @@ __all__ = [
     "NO_SERVER_BEHIND",
     "APIResource",
     "Body",
+    "ChannelConnection",
+    "Channels",
     "ClientConfiguration",
     "ClusterConfig",
     "ConfiguredClient",
@@ -107,6 +116,7 @@ __all__ = [
     "ConnectionProtocol",
     "ConnectionTimeouts",
     "Credentials",
+    "ExchangeConnection",
     "ForeignClient",
     "Group",
     "KubeconfigPolicy",
@@ -121,6 +131,7 @@ __all__ = [
     "Paging",
     "PushBody",
     "Query",
+    "RawResponse",
     "RenewingCredentials",
     "RequestMetrics",
     "SessionConnection",

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
+from pyinformer.client.transport._raw_response import RawResponse
 from pyinformer.client.transport.config import ClusterConfig
 from pyinformer.client.transport.http import Body, Query
 
@@ -75,4 +77,72 @@ class NetworkConnection(Protocol):
 
     def describe_pending(self, path: str) -> str:
         """Return what the oldest request for a path waits for; see Connection.describe_pending."""
+        ...
+
+
+@runtime_checkable
+class ExchangeConnection(Protocol):
+    """A connection that sends headers of the caller, and shows the head of a response."""
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout_seconds: float | None = None,
+        received: RawResponse | None = None,
+    ) -> bytes:
+        """Send a request and return the body of its response; see Connection.exchange.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
+        ...
+
+
+class Channels(Protocol):
+    """A conversation with a server, in messages of numbered channels."""
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that the server has chosen, such as `v5.channel.k8s.io`."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """Wait for the next message: the number of its channel, and then its data.
+
+        Returns:
+            None when the server has ended the conversation.
+
+        Raises:
+            TransportError: the connection was lost.
+
+        Cancellation:
+            Safe; a cancelled call takes nothing.
+        """
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Send one message: the number of its channel, and then its data.
+
+        Raises:
+            TransportError: the connection was lost.
+
+        Cancellation:
+            A part of the message may have left.
+        """
+        ...
+
+
+@runtime_checkable
+class ChannelConnection(Protocol):
+    """A connection that can be upgraded to a conversation, as a command in a container needs."""
+
+    def channels(
+        self, path: str, query: Query = (), *, protocols: Sequence[str]
+    ) -> AbstractAsyncContextManager[Channels]:
+        """Open a conversation; see Connection.channels."""
         ...

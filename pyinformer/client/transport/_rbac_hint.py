@@ -13,6 +13,9 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": 
 _MAY_CREATE: Final = frozenset({"patch", "update"})
 _CREATION: Final = b"cannot create resource"
 _CACHE_VERBS: Final = ("list", "watch")  # a cache needs both, and mostly lacks both
+_CONVERSATIONS: Final = frozenset({"attach", "exec", "portforward"})
+_CONVERSATION_VERBS: Final = ("create", "get")  # of the GET that is upgraded; create from 1.35 on
+_READING: Final = b"cannot get resource"
 
 
 def needed_rule(method: str, path: str, *, watch: bool = False, refusal: bytes = b"") -> str:
@@ -23,7 +26,8 @@ def needed_rule(method: str, path: str, *, watch: bool = False, refusal: bytes =
         path: from the server's root, without a query: `/api/v1/namespaces/shop/pods`.
         watch: whether it is a watch.
         refusal: the body of the response. Only there is it said that a patch or an update was
-            refused because it would have created the object.
+            refused because it would have created the object, or which of the two rights to a
+            command in a container is missing.
 
     Returns:
         Such as `"list" is missing; needs: apiGroups: [""], resources: ["pods"], verbs: ["list",
@@ -35,12 +39,16 @@ def needed_rule(method: str, path: str, *, watch: bool = False, refusal: bytes =
         return _hint(verb, f"nonResourceURLs: {_json_list(path)}", (verb,), "in a ClusterRole")
     # A log is followed.
     verb = _verb(method, has_name=bool(found.name), watch=watch and not found.subresource)
+    is_conversation = found.resource == "pods" and found.subresource in _CONVERSATIONS
     if verb in _MAY_CREATE and _CREATION in refusal:
+        verb = "create"
+    if is_conversation and refusal and _READING not in refusal:  # which says no more than that
         verb = "create"
     kinds = "/".join(filter(None, (found.resource, found.subresource)))
     where = f"in namespace {found.namespace}" if found.namespace else "in a ClusterRole"
     rule = f"apiGroups: {_json_list(found.group)}, resources: {_json_list(kinds)}"
-    return _hint(verb, rule, _CACHE_VERBS if verb in _CACHE_VERBS else (verb,), where)
+    verbs = _CACHE_VERBS if verb in _CACHE_VERBS else (verb,)
+    return _hint(verb, rule, _CONVERSATION_VERBS if is_conversation else verbs, where)
 
 
 def _verb(method: str, *, has_name: bool, watch: bool) -> str:

@@ -51,8 +51,9 @@ _REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 410, 415, 422, 429, 50
 _READS: Final = ("list ", "watch ", "GET ")  # whose errors the log shows
 _FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
 _MANAGER = re.compile(r'"(?:[^"\\]|\\.)*+"')  # conflict with "kubectl" using apps/v1
-# An authorizer's refusal names a User; quotas, terminating namespaces and webhooks do not.
-_by_admission: Final = re.compile(r' is forbidden: (?!User ")').search
+# An authorizer's refusal names a User, or has no reason; that of quotas, of terminating namespaces
+# and of webhooks has one.
+_by_admission: Final = re.compile(r' is forbidden: (?!User ")\S').search
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _MAX_FAILURE_BYTES = 64 << 10  # a Status is short, and larger objects are not searched

@@ -17,11 +17,20 @@ import msgspec
 from msgspec import Struct
 
 from pyinformer._runtime.tasks import UserTasks
-from pyinformer.client.transport import Body, ClusterConfig, Query, check_guard, status_error
+from pyinformer.client.transport import (
+    Body,
+    Channels,
+    ClusterConfig,
+    Query,
+    RawResponse,
+    check_guard,
+    status_error,
+)
 from pyinformer.errors import APIStatusError, LifecycleError, RequestTimeoutError, TransportError
 from pyinformer.objects import decoder_of
 from pyinformer.testing.apiserver.handler import HandlerCall, RequestHandler
-from pyinformer.testing.apiserver.requests import Failure, Fault, scripted_failure
+from pyinformer.testing.apiserver.requests import Failure, Fault, failures, scripted_failure
+from pyinformer.testing.world._memory_channels import MemoryChannels, memory_channels
 
 NAME_HEADER: Final = "x-created-name"
 """The header under which the record of a create has the name of the object."""
@@ -30,6 +39,8 @@ _SERVER: Final = "http://world.invalid"  # a name that no resolver can find
 _FIRST_SUCCESS: Final = 200
 _FIRST_NO_SUCCESS: Final = 300
 _GRACE_SECONDS: Final = 5.0
+_SWITCHING_PROTOCOLS: Final = 101
+_JSON: Final = "application/json"
 
 
 @final
@@ -117,10 +128,12 @@ class MemoryBody:
 
 @final
 class _MemoryResponseWriter:
-    """A ResponseWriter that fills a MemoryBody."""
+    """A ResponseWriter that fills a MemoryBody, or is one end of a conversation."""
 
-    def __init__(self, body: MemoryBody) -> None:
+    def __init__(self, body: MemoryBody, offered: Sequence[str] = ()) -> None:
         self.body = body
+        self.channels, self._of_server = memory_channels()
+        self._offered = offered
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.started = asyncio.Event()
@@ -168,11 +181,21 @@ class _MemoryResponseWriter:
         length: int | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        self.headers = headers or {}
+        self.headers = {"Content-Type": content_type, **(headers or {})}
         await self.start(status)
         for piece in body:
             await self.write(piece)
         await self.finish()
+
+    async def upgrade(self, protocols: Sequence[str]) -> MemoryChannels:
+        if not self._offered:
+            raise failures.no_upgrade()
+        common = [one for one in self._offered if one in protocols]
+        if not common:
+            raise failures.unknown_protocols(self._offered, protocols)
+        self.channels.protocol = self._of_server.protocol = common[0]
+        await self.start(_SWITCHING_PROTOCOLS)
+        return self._of_server
 
     async def start(self, status: int, *, content_type: str = "application/json") -> None:
         self.status = status
@@ -191,7 +214,8 @@ class _MemoryResponseWriter:
 
     @property
     def is_success(self) -> bool:
-        return _FIRST_SUCCESS <= self.status < _FIRST_NO_SUCCESS
+        is_success = _FIRST_SUCCESS <= self.status < _FIRST_NO_SUCCESS
+        return is_success or self.status == _SWITCHING_PROTOCOLS
 
     async def refusal(self, request: str) -> APIStatusError:
         """Return the typed error of a refusal."""
@@ -216,6 +240,7 @@ class MemoryConnection:
         self._handler = handler
         self._on_request = on_request
         self._watches: set[MemoryBody] = set()
+        self._channels: set[MemoryChannels] = set()
         self._tasks = UserTasks()
         self._under_way = 0
         self._is_closed = False
@@ -234,7 +259,9 @@ class MemoryConnection:
     @property
     def is_idle(self) -> bool:
         """Whether no request is in progress, and the readers of all watches wait."""
-        return not self._under_way and all(body.is_idle for body in self._watches)
+        if self._under_way or not all(body.is_idle for body in self._watches):
+            return False
+        return all(one.is_idle for one in self._channels)
 
     def hold(self, *, held: bool) -> None:
         """Hold new events back from the open watches, or release all of them."""
@@ -262,6 +289,30 @@ class MemoryConnection:
         Cancellation:
             Before the request is carried out or after it, never between.
         """
+        headers = {"Content-Type": content_type}
+        if accept:
+            headers["Accept"] = accept
+        return await self.exchange(method, path, query=query, headers=headers, body=body)
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout_seconds: float | None = None,
+        received: RawResponse | None = None,
+    ) -> bytes:
+        """Answer a request with headers; see Connection.exchange.
+
+        Raises:
+            InformerError: as `request`.
+
+        Cancellation:
+            Before the request is carried out or after it, never between.
+        """
         self._check_open()
         self._under_way += 1
         try:
@@ -269,6 +320,8 @@ class MemoryConnection:
             if method != "GET":
                 check_guard()
             content = body or b""
+            content_type = headers.get("Content-Type", _JSON)
+            accept = headers.get("Accept", "")
             call = _call(method, path, query, content, content_type, accept=accept)
             reply = _MemoryResponseWriter(MemoryBody())
             await self._handler.serve(call, reply.expect)
@@ -279,6 +332,9 @@ class MemoryConnection:
                     await self._on_request(call, reply.status, b"")
                 raise
             await self._on_request(call, reply.status, answer)
+            if received is not None:
+                received.status, received.headers = reply.status, reply.headers
+                received.body = answer
             if not reply.is_success:
                 what = f"{method} {path}"
                 raise status_error(reply.status, reply.headers, answer, request=what, path=path)
@@ -320,6 +376,34 @@ class MemoryConnection:
             yield body
         finally:
             self._watches.discard(body)
+            task.cancel_once()
+
+    @asynccontextmanager
+    async def channels(
+        self, path: str, query: Query = (), *, protocols: Sequence[str]
+    ) -> AsyncIterator[Channels]:
+        """Answer with a conversation; see Connection.channels.
+
+        Raises:
+            APIStatusError: the server refuses it.
+            FencedError: it belongs to a term of leader election that is over.
+            LifecycleError: the connection is closed.
+
+        Cancellation:
+            Safe; the conversation ends.
+        """
+        self._check_open()
+        check_guard()
+        reply = _MemoryResponseWriter(MemoryBody(), protocols)
+        call = _call("GET", path, query, b"", "")
+        task = self._tasks.spawn(f"answer to GET {path}", self._serve(call, reply))
+        try:
+            await self._begun(reply, f"GET {path}")
+            self._channels.add(reply.channels)
+            yield reply.channels
+        finally:
+            self._channels.discard(reply.channels)
+            await reply.channels.end()
             task.cancel_once()
 
     async def _serve(self, call: HandlerCall, reply: _MemoryResponseWriter) -> None:
@@ -373,6 +457,7 @@ def _call(
         },
         content_type=content_type,
         read=read,
+        command=tuple(value for name, value in query if name == "command"),
     )
 
 

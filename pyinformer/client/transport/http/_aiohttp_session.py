@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyinformer.client.transport.config import ClusterConfig
     from pyinformer.client.transport.http._dialer import Dialer
+    from pyinformer.client.transport.http._last_write_check import Fence
 
 
 USER_AGENT_NAME: Final = "pyinformer"
@@ -54,7 +55,13 @@ async def send_once(
 
 
 def new_session(
-    dialer: Dialer, *, limit: int, buffer_bytes: int, headers: Iterable[tuple[str, str]]
+    dialer: Dialer,
+    *,
+    limit: int,
+    buffer_bytes: int,
+    headers: Iterable[tuple[str, str]],
+    fence: Fence | None = None,
+    middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
 ) -> aiohttp.ClientSession:
     """Return a pool of connections; TLS settings come with each request, since they change.
 
@@ -63,6 +70,8 @@ def new_session(
         limit: how many connections; 0 for no limit.
         buffer_bytes: how much of a response is read ahead.
         headers: the headers of every request; several may have one name.
+        fence: of the only request, which has no body whose leaving could be checked; None for none.
+        middlewares: see each request and its response.
     """
     import aiohttp
 
@@ -72,13 +81,14 @@ def new_session(
     if "max_headers" in signature(session).parameters:  # aiohttp before 3.14 has no limit
         session = partial(session, max_headers=_MAX_HEADERS)
     return session(
-        connector=PoolConnector(dialer, limit=limit),
+        connector=PoolConnector(dialer, limit=limit, fence=fence),
         timeout=aiohttp.ClientTimeout(total=None),  # the connector has one
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=buffer_bytes,
         max_line_size=_MAX_HEADER_BYTES,
         max_field_size=_MAX_HEADER_BYTES,
         headers=tuple(headers),
+        middlewares=middlewares,
     )
 
 

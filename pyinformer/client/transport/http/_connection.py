@@ -26,6 +26,7 @@ import anyio
 from pyinformer._known_tokens import remember_tokens, without_tokens
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import LoopOwner, run_shielded
+from pyinformer.client.transport._raw_response import RawResponse
 from pyinformer.client.transport._status import NO_SERVER_BEHIND, refuse_failure
 from pyinformer.client.transport.config import (
     ClusterConfig,
@@ -40,6 +41,11 @@ from pyinformer.client.transport.http._aiohttp_session import (
 )
 from pyinformer.client.transport.http._authenticator import Authenticator
 from pyinformer.client.transport.http._body import AiohttpBody, Body, ListBody, ReadTimeouts
+from pyinformer.client.transport.http._channel_socket import (
+    SWITCHING_PROTOCOLS,
+    ChannelSocket,
+    Upgrade,
+)
 from pyinformer.client.transport.http._dialer import Dialer
 from pyinformer.client.transport.http._errors import (
     NO_CONNECTION,
@@ -118,6 +124,8 @@ class _Request:
     headers: Mapping[str, str]
     content: bytes | None = None
     fence: Fence | None = None
+    upgrade: Upgrade | None = None
+    received: RawResponse | None = None
     span: RequestSpan | None = field(default_factory=CURRENT_REQUEST.get)
 
     @property
@@ -175,6 +183,7 @@ class Connection:
         self._kept: dict[WatchResponse, asyncio.TimerHandle] = {}  # of lists that were read
         self._receive_room = memoryview(bytearray(RECEIVE_BYTES))  # what is unused takes no memory
         self._bodies: set[Body] = set()  # of open streams
+        self._channels: set[ChannelSocket] = set()
         self._pending = PendingRequests()
         self._headers = (
             *common_headers(config.headers).items(),
@@ -348,6 +357,49 @@ class Connection:
         Cancellation:
             Safe for the connection. Whether the server carried out a change is not known.
         """
+        headers = {"Content-Type": content_type} if body is not None else {}
+        if accept:
+            headers["Accept"] = accept
+        return await self.exchange(
+            method,
+            path,
+            query=query,
+            headers=headers,
+            body=body,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout_seconds: float | None = None,
+        received: RawResponse | None = None,
+    ) -> bytes:
+        """Send a request with headers of its own, as `request` does.
+
+        Args:
+            method: the HTTP method.
+            path: from the server's root.
+            query: names and values.
+            headers: the headers beside those of every request.
+            body: the body to send, or None.
+            timeout_seconds: how long it may take in all; None for the connection's option.
+            received: gets the response, also if it is a refusal; None for nothing.
+
+        Returns:
+            The body of the response.
+
+        Raises:
+            InformerError: as `request`.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
         self.claim_loop()
         url = self._server + path
         seconds = self._timeouts.request_seconds
@@ -355,16 +407,70 @@ class Connection:
             seconds = timeout_seconds
         if not seconds > 0:
             raise InvalidArgumentError("timeout_seconds", f"must be greater than 0, got {seconds}")
-        headers = {"Content-Type": content_type} if body is not None else {}
-        if accept:
-            headers["Accept"] = accept
-        request = _Request(method=method, url=url, query=query, headers=headers, content=body)
+        request = _Request(
+            method=method,
+            url=url,
+            query=query,
+            headers=headers,
+            content=body,
+            received=received,
+        )
         if self._metrics is None:
             return await self._request(request, seconds)
         with self._metrics.request(method) as measured:
             answer = await self._request(request, seconds)
             measured.received(len(answer))
             return answer
+
+    @asynccontextmanager
+    async def channels(
+        self, path: str, query: Query = (), *, protocols: Sequence[str]
+    ) -> AsyncIterator[ChannelSocket]:
+        """Open a conversation of numbered channels, such as a command in a container.
+
+        It has a connection of its own. What it starts is guarded as a write is, though the request
+        is a GET: it is refused, or cut off, at the end of a term of leader election.
+
+        Args:
+            path: from the server's root.
+            query: names and values.
+            protocols: the protocols that the caller speaks, the preferred one first.
+
+        Raises:
+            APIStatusError: the server refused the request.
+            TransportError: the server was not reached, or not in time.
+            ProtocolError: the server answered without a conversation.
+            FencedError: it belongs to a term of leader election that is over.
+
+        Cancellation:
+            The conversation is ended and its connection closed, within about a second.
+        """
+        self.claim_loop()
+        url = self._server + path
+        upgrade = Upgrade(
+            url,
+            protocols,
+            refusal_seconds=self._timeouts.idle_seconds,
+            pong_seconds=self._timeouts.pong_seconds,
+        )
+        async with fence_of("CONNECT") as fence:
+            request = _Request(
+                method="GET",
+                url=url,
+                query=query,
+                watch=True,
+                headers={},
+                fence=fence,
+                upgrade=upgrade,
+            )
+            with self._measured("GET", is_watch=True):
+                opened = await self._open_channels(request, upgrade)
+            self._channels.add(opened)
+            try:
+                yield opened
+            finally:
+                self._channels.discard(opened)
+                await run_shielded(f"the end of a conversation with {url}", opened.aclose())
 
     async def probe(self, timeout_seconds: float) -> bool:
         """Return whether the server answers a small request.
@@ -424,8 +530,25 @@ class Connection:
             body = await self._read_body(await self._open(request), request.url)
         except (TransportError, ProtocolError) as error:
             raise request_error(error, request.method) from error.__cause__
+        if request.received is not None:
+            request.received.body = body
         refuse_failure(body, method=request.method, path=request.url.removeprefix(self._server))
         return body
+
+    async def _open_channels(self, request: _Request, upgrade: Upgrade) -> ChannelSocket:
+        try:
+            response = await self._respond(request)
+            if upgrade.socket is not None:
+                return upgrade.socket
+            if response.status != SWITCHING_PROTOCOLS:
+                await self._successful(response, request)
+        except (TransportError, ProtocolError) as error:
+            raise request_error(error, "command") from error.__cause__
+        reason = (
+            "the server did not upgrade the connection to a WebSocket: a proxy in between must pass"
+            " the headers Connection and Upgrade on"
+        )
+        raise ProtocolError(request.url, reason)
 
     async def aclose(self) -> None:
         """Close all connections; open streams fail.
@@ -441,6 +564,8 @@ class Connection:
             self._metrics.remove(self)
         for watch in tuple(self._watches):
             watch.fail(TransportError(self._server, "the connection was lost: closed by aclose()"))
+        for channels in tuple(self._channels):
+            channels.close()
         for body in tuple(self._bodies):
             if isinstance(body, AiohttpBody):  # its reader would not notice the end of the session
                 body.close()
@@ -492,6 +617,10 @@ class Connection:
 
     async def _open(self, request: _Request) -> Response:
         """Send a request, again after a 401, and return a successful response."""
+        return await self._successful(await self._respond(request), request)
+
+    async def _respond(self, request: _Request) -> Response:
+        """Send a request, again after a 401, and return the response."""
         response, login = await self._send(request)
         if response.status == UNAUTHORIZED:
             response.close()
@@ -499,24 +628,37 @@ class Connection:
             response, _ = await self._send(request, is_retry=True)
         if request.span is not None:
             request.span.status = response.status
-        path = request.url.removeprefix(self._server)
+        if request.received is not None:
+            request.received.status = response.status
+            request.received.headers = response.headers
         if WARNING_HEADER in response.headers:
             warnings = response.headers.getall(WARNING_HEADER)
+            path = request.url.removeprefix(self._server)
             self._warnings.read(warnings, request.method, path)
+        return response
+
+    async def _successful(self, response: Response, request: _Request) -> Response:
         return await successful(
             response,
-            lambda refused: self._read_error(refused, request.url),
+            lambda refused: self._read_error(refused, request),
             method=request.method,
-            path=path,
+            path=request.url.removeprefix(self._server),
             query=request.query,
             what=request.what,
         )
 
-    async def _read_error(self, response: Response, url: str) -> bytes:
+    async def _read_error(self, response: Response, request: _Request) -> bytes:
+        if request.upgrade is not None:
+            return request.upgrade.refusal
+        url = request.url
         step = f"the body of an answer with status {response.status}"
         with self._pending.add(url, self._now(), step):
             body = self._body(response, url)
-            return await read_error_body(response, body, most_seconds=self._timeouts.idle_seconds)
+            seconds = self._timeouts.idle_seconds
+            text = await read_error_body(response, body, most_seconds=seconds)
+        if request.received is not None:
+            request.received.body = text
+        return text
 
     async def _send(
         self, request: _Request, *, is_retry: bool = False
@@ -570,6 +712,8 @@ class Connection:
         context = self._authenticator.ssl_context()
         traced = {} if request.span is None else request.span.headers
         own = {**traced, **request.headers, **login}
+        if request.upgrade is not None:
+            return await self._upgrade(request.upgrade, request, own, context)
         url = request.url
         is_direct = self._reads_itself and (request.watch or request.is_list)
         if is_direct and (url, request.watch) not in self._compressed:
@@ -597,6 +741,27 @@ class Connection:
             proxy=self._config.proxy_url,
             middlewares=() if request.method == "GET" else (send_once,),
         )
+
+    async def _upgrade(
+        self,
+        upgrade: Upgrade,
+        request: _Request,
+        headers: Mapping[str, str],
+        context: ssl.SSLContext | None,
+    ) -> aiohttp.ClientResponse:
+        session = self._new_session(watch=True, fence=request.fence, middlewares=(upgrade,))
+        try:
+            return await upgrade.open(
+                session,
+                request.target,
+                headers=headers,
+                context=context,
+                server_hostname=self._tls_name,
+                proxy=self._config.proxy_url,
+            )
+        finally:
+            if upgrade.socket is None:
+                await run_shielded(f"the close of a connection to {request.url}", session.close())
 
     def _leave_to_aiohttp(self, response: WatchResponse, *, watch: bool) -> None:
         """Drop a compressed response that was not requested; aiohttp can decompress it."""
@@ -714,10 +879,18 @@ class Connection:
             self._sessions[watch] = self._new_session(watch=watch)
         return self._sessions[watch]
 
-    def _new_session(self, *, watch: bool) -> aiohttp.ClientSession:
+    def _new_session(
+        self,
+        *,
+        watch: bool,
+        fence: Fence | None = None,
+        middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
+    ) -> aiohttp.ClientSession:
         return new_session(
             self._dialer,
             limit=0 if watch else self._options.max_request_connections,
             buffer_bytes=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
             headers=(*self._headers, *self._host),
+            fence=fence,
+            middlewares=middlewares,
         )

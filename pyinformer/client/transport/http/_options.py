@@ -62,5 +62,9 @@ class ConnectionTimeouts:
     """How long the reads of a list, or of one page of it, may wait in all. Each 16 KiB that arrived
     add a second: the limit ends a response that trickles, but not a large list or a slow link."""
 
+    pong_seconds: float = 60.0
+    """How long the server of a command may send nothing, pings being sent meanwhile: client-go's
+    minute."""
+
     acquire_seconds: float = 30.0
     """How long to wait for one of the connections that requests and lists share."""

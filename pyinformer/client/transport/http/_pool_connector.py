@@ -12,6 +12,7 @@ import anyio
 
 from pyinformer.client.transport.aborting_connector import AbortingConnector
 from pyinformer.client.transport.http._resolver import with_zone_index
+from pyinformer.errors import FencedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from aiohttp.tracing import Trace
 
     from pyinformer.client.transport.http._dialer import Dialer
+    from pyinformer.client.transport.http._last_write_check import Fence
 
 
 @final
@@ -32,18 +34,20 @@ class PoolConnector(AbortingConnector):
     Args:
         dialer: makes sockets and looks up hosts.
         limit: how many connections; 0 for no limit.
+        fence: checked when a connection exists and nothing was sent; None for no check.
 
     Source:
         Go net/http transport.go, persistConn.readLoopPeekFailLocked.
     """
 
-    def __init__(self, dialer: Dialer, *, limit: int) -> None:
+    def __init__(self, dialer: Dialer, *, limit: int, fence: Fence | None = None) -> None:
         super().__init__(
             limit=limit,
             socket_factory=dialer.new_socket,
             resolver=dialer.resolver.for_aiohttp(),
         )
         self._connect_seconds = dialer.timeout_seconds
+        self._fence = fence
 
     async def connect(
         self,
@@ -55,12 +59,20 @@ class PoolConnector(AbortingConnector):
 
         Raises:
             TimeoutError: there is none in time.
+            FencedError: the request may not leave.
 
         Cancellation:
             Safe; a new connection is closed.
         """
         with anyio.fail_after(self._connect_seconds):
-            return await super().connect(req, traces, timeout)
+            found = await super().connect(req, traces, timeout)
+        if self._fence is not None:
+            try:
+                self._fence.leave_by(found.transport)
+            except FencedError:
+                found.close()
+                raise
+        return found
 
     async def _resolve_host(
         self, host: str, port: int, traces: Sequence[Trace] | None = None

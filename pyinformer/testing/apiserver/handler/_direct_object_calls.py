@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from pyinformer._runtime.tasks import check_callable
 from pyinformer.errors import ConflictError, InvalidArgumentError
 from pyinformer.objects import JSONObject, split_api_version
 from pyinformer.testing import _wall_clock
@@ -21,7 +22,7 @@ from pyinformer.testing.apiserver.admission import Admission
 from pyinformer.testing.apiserver.patches import merge_patch_edit
 from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
 from pyinformer.testing.apiserver.resources import ListShape, Registry, ResourceType, ScalePaths
-from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
+from pyinformer.testing.apiserver.storage import OnExec, Selection, Storage, key_of
 from pyinformer.testing.apiserver.writes import GarbageCollector, Writes
 
 if TYPE_CHECKING:
@@ -392,6 +393,24 @@ class ObjectTestAPI:
             NotFoundError: the pod does not exist.
         """
         self._writes.logs.restart(*self._container(name, namespace, container))
+
+    def on_exec(self, function: OnExec | None) -> None:
+        """Let a function run the commands that clients run in containers, from now on.
+
+            world.on_exec(lambda call: f"{call.command[0]} is running")
+
+        The pod must have a `spec.nodeName`, as on a server.
+
+        Args:
+            function: gets an ExecCall, and returns an ExecResult, or the standard output of a
+                command whose exit code is 0. It may be asynchronous, and runs in the loop of the
+                server, so a plain one must return soon. What it raises is a command that was not
+                started: an APIStatusError with its status, anything else with 500. None refuses all
+                commands with 500, as at first.
+        """
+        if function is not None:
+            check_callable(function, "function(call)", 1)
+        self._writes.commands.function = function
 
     def _container(
         self, name: str, namespace: str | None, container: str | None

@@ -23,6 +23,7 @@ from pyinformer.testing.apiserver.access import (
     user_info,
 )
 from pyinformer.testing.apiserver.admission import Admission, WriteReview
+from pyinformer.testing.apiserver.handler._commands import serve_command
 from pyinformer.testing.apiserver.patches import APPLY, json_object
 from pyinformer.testing.apiserver.reads import (
     Page,
@@ -136,6 +137,7 @@ class HandlerCall:
         headers: the headers by lower-case name.
         content_type: the media type of the body, without parameters.
         read: waits for the whole body and returns it.
+        command: all values of `command` in the query, which has only the first.
     """
 
     method: str
@@ -145,6 +147,7 @@ class HandlerCall:
     headers: Mapping[str, str]
     content_type: str
     read: Callable[[], Awaitable[bytes]]
+    command: tuple[str, ...] = ()
 
 
 class RequestHandler:
@@ -241,8 +244,9 @@ class RequestHandler:
             await self._bind(call, route, query, reply, caller=caller)
         elif resource.is_virtual:
             await self._review(call, resource, route, caller, reply)
-        elif route.subresource == "token":
-            await self._token(call, resource, route, reply)
+        elif route.subresource in ("exec", "token"):
+            serve = self._exec if route.subresource == "exec" else self._token
+            await serve(call, resource, route, reply, caller=caller)
         elif route.verb in ("list", "watch"):
             await self._read(call, resource, route, query, reply)
         elif route.verb == "get":
@@ -419,7 +423,13 @@ class RequestHandler:
         )
 
     async def _token(
-        self, call: HandlerCall, resource: ResourceType, route: Route, reply: ResponseWriter
+        self,
+        call: HandlerCall,
+        resource: ResourceType,
+        route: Route,
+        reply: ResponseWriter,
+        *,
+        caller: Caller | None,
     ) -> None:
         account = self._backend.storage.get(resource, key_of(route.namespace, route.name))
         if call.method != "POST":
@@ -430,6 +440,28 @@ class RequestHandler:
         now, timestamp = backend.now(), _wall_clock.timestamp
         answer = account_token(account, body, backend.access, now=now, timestamp=timestamp)
         await _send_json(reply, 201, msgspec.json.encode(answer))
+
+    async def _exec(
+        self,
+        call: HandlerCall,
+        resource: ResourceType,
+        route: Route,
+        reply: ResponseWriter,
+        *,
+        caller: Caller | None,
+    ) -> None:
+        """Run a command; its GET needs the right to create, too, as from Kubernetes 1.35 on."""
+        backend = self._backend
+        if route.verb not in ("create", "get"):
+            raise failures.no_such_method()
+        attributes = replace(attributes_of(route, call.query), verb="create")
+        if not backend.access.judge(caller, attributes).is_allowed:
+            raise failures.forbidden(resource, route.name, "")
+        record = backend.storage.get(resource, key_of(route.namespace, route.name))
+        if record is None:
+            raise failures.not_found(resource, route.name)
+        function = backend.writes.commands.function
+        await serve_command(record.to_dict(), call.query, call.command, function, reply)
 
     async def _write(
         self,

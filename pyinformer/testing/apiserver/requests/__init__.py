@@ -22,7 +22,7 @@ from pyinformer.testing.apiserver.requests._request_log import (
     RequestPredicate,
     RequestRecord,
 )
-from pyinformer.testing.apiserver.requests._response_writer import ResponseWriter
+from pyinformer.testing.apiserver.requests._response_writer import ResponseWriter, ServerChannels
 from pyinformer.testing.apiserver.requests._routing import Route, parse_route
 from pyinformer.testing.apiserver.requests._write_parameters import (
     Reviewer,
@@ -50,6 +50,7 @@ __all__ = [
     "ResponseWriter",
     "Reviewer",
     "Route",
+    "ServerChannels",
     "WriteParameters",
     "check_options",
     "failures",

@@ -8,8 +8,41 @@ from typing import Protocol
 from pyinformer.testing.apiserver.requests.failures import Failure
 
 
+class ServerChannels(Protocol):
+    """A conversation with a client, in messages of numbered channels."""
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the conversation."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """Wait for the next message; None when the client is gone.
+
+        Cancellation:
+            Safe; a cancelled call takes nothing.
+        """
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Send a message.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        ...
+
+    async def end(self) -> None:
+        """End the conversation.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        ...
+
+
 class ResponseWriter(Protocol):
-    """One answer: `send`, or `fail`, or `start` with any number of `write` and a `finish`."""
+    """One answer: `send`, `fail`, `upgrade`, or `start` with some `write` and a `finish`."""
 
     async def begin_faulty(self) -> bool:
         """Carry out the scripted fault of this request, if it has one.
@@ -49,6 +82,20 @@ class ResponseWriter(Protocol):
             headers: further headers.
             length: the length of the body in bytes, if known.
             warnings: what the client is warned of: one header `Warning` each.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        ...
+
+    async def upgrade(self, protocols: Sequence[str]) -> ServerChannels:
+        """Answer with a conversation.
+
+        Args:
+            protocols: those that the server speaks; the first that the client offers is used.
+
+        Raises:
+            Failure: the client does not ask for a conversation, or speaks none of the protocols.
 
         Cancellation:
             Safe; the client is gone then.

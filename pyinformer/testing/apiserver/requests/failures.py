@@ -239,6 +239,17 @@ def malformed_resource_version(text: str, why: str = "invalid syntax") -> Failur
     return Failure(500, message, reason="")
 
 
+def no_upgrade() -> Failure:
+    """Return the 400 for a request that has to be upgraded, and does not ask for it."""
+    return Failure(400, "Upgrade request required")
+
+
+def unknown_protocols(offered: Sequence[str], known: Sequence[str]) -> Failure:
+    """Return the 403 for a conversation in a protocol that the server does not speak."""
+    message = f"requested protocol(s) are not supported: {[*offered]}; supports {[*known]}"
+    return Failure(403, message, reason="")
+
+
 def nested_too_deeply() -> Failure:
     """Return the 400 for a body with more levels than the server can process.
 

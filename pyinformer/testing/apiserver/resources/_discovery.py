@@ -20,6 +20,7 @@ _TERMINATING_VERBS: Final = ["delete", "deletecollection", "get", "list", "watch
 _SUBRESOURCE_VERBS: Final = {
     "binding": ["create"],
     "eviction": ["create"],
+    "exec": ["create", "get"],
     "finalize": ["update"],
     "log": ["get"],
     "token": ["create"],
@@ -27,6 +28,7 @@ _SUBRESOURCE_VERBS: Final = {
 _SUBRESOURCE_KINDS: Final = {
     "binding": ("", "", "Binding"),
     "eviction": ("policy", "v1", "Eviction"),
+    "exec": ("", "", "PodExecOptions"),
     "scale": ("autoscaling", "v1", "Scale"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }

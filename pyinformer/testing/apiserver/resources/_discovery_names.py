@@ -89,7 +89,7 @@ CATEGORIES: Final = {
 SUBRESOURCES: Final = {
     "certificatesigningrequests.certificates.k8s.io": ("approval",),
     "namespaces": ("finalize",),
-    "pods": ("binding", "ephemeralcontainers", "eviction", "log"),
+    "pods": ("binding", "ephemeralcontainers", "eviction", "exec", "log"),
     "serviceaccounts": ("token",),
 }
 """The subresources besides status and scale."""

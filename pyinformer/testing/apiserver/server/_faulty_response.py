@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion11, WSMsgType, web
 
 from pyinformer.testing.apiserver.requests import (
     BodyEdit,
@@ -21,10 +21,12 @@ from pyinformer.testing.apiserver.requests import (
     Failure,
     Fault,
     FaultScript,
+    failures,
     scripted_failure,
 )
 
 _JSON = "application/json"
+_SWITCHING_PROTOCOLS = 101
 _MOST_WARNINGS = 64
 _LONGEST_WARNING = 256  # characters, as in kube-apiserver
 _OF_ONE_REQUEST = frozenset({"resourceVersion", "resourceVersionMatch", "timeoutSeconds"})
@@ -55,6 +57,51 @@ def cut_transport(transport: asyncio.BaseTransport | None, *, reset: bool) -> No
     if reset and raw is not None and not transport.is_closing():
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     transport.abort()
+
+
+class WebSocketChannels:
+    """A conversation over a WebSocket.
+
+    Args:
+        socket: the WebSocket, which is open.
+    """
+
+    def __init__(self, socket: web.WebSocketResponse) -> None:
+        self._socket = socket
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that was agreed on."""
+        return self._socket.ws_protocol or ""
+
+    async def receive(self) -> bytes | None:
+        """Wait for the next binary message; None when the client is gone.
+
+        Cancellation:
+            Safe; a cancelled call takes nothing.
+        """
+        message = await self._socket.receive()
+        data: bytes | None = message.data if message.type is WSMsgType.BINARY else None
+        return data
+
+    async def send(self, data: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            ConnectionResetError: the client is gone.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        await self._socket.send_bytes(data)
+
+    async def end(self) -> None:
+        """Close the WebSocket.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        await self._socket.close()
 
 
 class Response:
@@ -130,6 +177,28 @@ class Response:
         body = failure.body()
         warnings = failure.warnings
         await self.send(failure.code, [body], headers=headers, length=len(body), warnings=warnings)
+
+    async def upgrade(self, protocols: Sequence[str]) -> WebSocketChannels:
+        """Answer with a WebSocket.
+
+        Raises:
+            Failure: the client does not ask for one, or speaks none of the protocols.
+
+        Cancellation:
+            Safe; the client is gone then.
+        """
+        if self._request.headers.get("Upgrade", "").lower() != "websocket":
+            raise failures.no_upgrade()
+        offered = (
+            self._request.headers.get("Sec-WebSocket-Protocol", "").replace(" ", "").split(",")
+        )
+        if not set(offered) & set(protocols):
+            raise failures.unknown_protocols(offered, protocols)
+        socket = web.WebSocketResponse(protocols=protocols, compress=False)
+        self._stream = socket
+        self._answered(_SWITCHING_PROTOCOLS)
+        await socket.prepare(self._request)
+        return WebSocketChannels(socket)
 
     async def send(
         self,

@@ -52,6 +52,7 @@ def _call(request: web.Request) -> HandlerCall:
         headers=_headers(request),
         content_type=request.content_type,
         read=request.read,
+        command=tuple(request.query.getall("command", ())),
     )
 
 

@@ -11,6 +11,7 @@ from pyinformer.testing.apiserver.storage._changes import (
 )
 from pyinformer.testing.apiserver.storage._event_expiry import EventExpiry
 from pyinformer.testing.apiserver.storage._lagging_watch_cache import LaggingWatchCache
+from pyinformer.testing.apiserver.storage._pod_commands import ExecCall, OnExec, PodCommands
 from pyinformer.testing.apiserver.storage._pod_logs import ContainerLog, LogLine, PodLogs
 from pyinformer.testing.apiserver.storage._selection import Selection
 from pyinformer.testing.apiserver.storage._storage import (
@@ -35,10 +36,13 @@ __all__ = [
     "ChangeReceiver",
     "ContainerLog",
     "EventExpiry",
+    "ExecCall",
     "HistoryExpiredError",
     "LaggingWatchCache",
     "LogLine",
+    "OnExec",
     "Pending",
+    "PodCommands",
     "PodLogs",
     "Record",
     "SavedState",

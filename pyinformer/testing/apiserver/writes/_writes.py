@@ -20,6 +20,7 @@ from pyinformer.testing.apiserver.requests import Reviewer, WriteParameters, fai
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import (
     EventExpiry,
+    PodCommands,
     PodLogs,
     Record,
     Storage,
@@ -101,6 +102,8 @@ class Writes:
         self._strict_namespaces = strict_namespaces
         self.logs: PodLogs = PodLogs()
         """What containers have written; the logs of a pod end with it."""
+        self.commands: PodCommands = PodCommands()
+        """What runs commands in containers."""
 
     def expire(self, *, everything: bool) -> int:
         """Delete the Events whose lease has ended, or all Events, in one revision per lease.
