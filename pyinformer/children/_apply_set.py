@@ -123,6 +123,15 @@ def owner_of_child(child: KubeObject[object]) -> str | None:
     return key or None if uid and meta.labels.get(_CHILD) == mark else None
 
 
+def owner_keys(child: KubeObject[object]) -> frozenset[str]:
+    """Return what the key of the owner of a child can be."""
+    meta = child.metadata
+    names = [one.name for one in meta.owner_references if one.controller]
+    return frozenset(
+        (child.annotations.get(_OWNER, ""), *names, *(f"{meta.namespace}/{one}" for one in names))
+    )
+
+
 def is_child(child: KubeObject[object], owner: KubeObject[object], name: str) -> bool:
     """Return whether a function has applied an object for this very owner.
 

@@ -19,6 +19,7 @@ from pyinformer.children._apply_set import (
     finalizer_of,
     group_kind,
     is_child,
+    owner_keys,
     owner_of_child,
     set_id,
     stage_of,
@@ -29,12 +30,14 @@ from pyinformer.children._owner import OwnerWrites
 from pyinformer.children._status import Verdict, composed, is_ready
 from pyinformer.controller import Result
 from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
+from pyinformer.controller.sources import any_of
 from pyinformer.errors import ChildrenNotReadyError, ConflictError, InformerError, RetryAfter
 
 if TYPE_CHECKING:
     from pyinformer.cache.informer import SharedInformer
     from pyinformer.client.cluster import APIResource, Cluster, Propagation
     from pyinformer.controller import EventRecorder
+    from pyinformer.controller.sources import PredicateFunction
     from pyinformer.objects import GroupVersionResource, KubeObject
 
 _UNCACHED_SECONDS: Final = 5.0  # kinds of earlier versions of a program have no cache to wake it
@@ -103,6 +106,18 @@ class ChildSets:
         It is the mapping by which a change of such a child requests its owner.
         """
         return owner_of_child(child)
+
+    def or_waits(self, predicate: PredicateFunction[Any] | None) -> PredicateFunction[Any] | None:
+        """Return a predicate that also passes what may end the wait of a child's owner.
+
+        Args:
+            predicate: of the user, such as one that drops changes of the status; None for all.
+        """
+        return None if predicate is None else any_of(predicate, self._may_end_wait)
+
+    def _may_end_wait(self, old: KubeObject[Any] | None, new: KubeObject[Any] | None) -> bool:
+        child = new or old
+        return child is not None and not self._waiting_since.keys().isdisjoint(owner_keys(child))
 
     async def reconcile(
         self, owner: KubeObject, call: Callable[[Children], Awaitable[Result | None]]
@@ -180,6 +195,7 @@ class ChildSets:
                 await self._delete(one, "Foreground")
         stage = stage_of(going[0].child)
         names = _shown([one.name for one in going])
+        self._waiting_since[key] = (owner.metadata.uid, 0, loop_time())
         is_cached = all(one.api.resource in self._caches.resources for one in going)
         return Result(
             None if is_cached else _UNCACHED_SECONDS,
