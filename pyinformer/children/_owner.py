@@ -61,9 +61,12 @@ class OwnerWrites:
         Cancellation:
             Unless it still waits for the rate limit, they may have been written or not.
         """
-        wanted = OwnerMarks.of(self.object, self._name) | marks
-        if not await self._mark(wanted):
-            raise RetryAfter(_CHANGED_SECONDS, f"{self.object.key} was changed meanwhile")
+        known = None
+        while known is not self.object:  # another task of the function may have written it
+            known = self.object
+            if await self._mark(OwnerMarks.of(known, self._name) | marks):
+                return
+        raise RetryAfter(_CHANGED_SECONDS, f"{known.key} was changed meanwhile")
 
     async def narrow(self, marks: OwnerMarks) -> None:
         """Write the marks, unless the owner has them, or has changed: its event comes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 import pyinformer
@@ -93,6 +94,25 @@ def test_a_copy_of_a_child_is_not_a_child(world: World, namespace: str) -> None:
     desired.stages = {"": [config_map("other")]}
     run.ok()
     assert names(world) == {"copy", "other"}
+
+
+def test_two_tasks_of_a_function_apply_at_once(world: World) -> None:
+    """The marks of one of them were lost."""
+
+    async def reconcile(request: Request, database: Any, children: Children) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(children.apply, [config_map("a", "one")])
+            tasks.start_soon(children.apply, [config_map("b", "two")])
+
+    app = pyinformer.Operator("db-operator")
+    app.reconcile("acme.io/v1", "databases", owns=OWNED)(reconcile)
+    (controller,) = app.controllers(world.cluster, world.factory)
+    assert world.reconcile(controller, KEY).error is None
+    marks = owner(world)["metadata"]["annotations"][_PLACES]
+    assert marks == "ConfigMap;one,two"
+    world.clear_writes()
+    assert world.reconcile(controller, KEY).error is None
+    assert verbs(world) == []
 
 
 def test_a_child_that_others_took_over_meanwhile_stays(world: World) -> None:
