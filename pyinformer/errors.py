@@ -1012,7 +1012,7 @@ class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP heade
 class ChildrenNotReadyError(InformerError):
     """Raised by `children.ready()`: the reconcile ends here, and is called again when they change.
 
-    It is not a failure of the reconcile. A function that catches it must raise it again.
+    It is not a failure of the reconcile. One that catches it still waits when it returns.
 
     Attributes:
         waiting_for: each child that is not ready, with the reason: `StatefulSet shop/orders: 1 of 3

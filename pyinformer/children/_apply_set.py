@@ -29,16 +29,20 @@ _TOOLING: Final = "applyset.kubernetes.io/tooling"
 _KINDS: Final = "applyset.kubernetes.io/contains-group-kinds"
 _NAMESPACES: Final = "applyset.kubernetes.io/additional-namespaces"
 _OURS: Final = "pyinformer/v1"  # of all versions of this library: an upgrade changes no owner
-_ROOM_BYTES: Final = 131_072  # a server takes 256 KiB of annotations, which others need, too
+_ROOM_BYTES: Final = 196_608  # a server takes 256 KiB of annotations, which others need, too
 
 _SET: Final = "pyinformer.dev/set"  # these are labels, which caches keep decoded
 _STAGE: Final = "pyinformer.dev/stage"
+_CHILD: Final = "pyinformer.dev/child"
 _OWNER_UID: Final = "pyinformer.dev/owner-uid"
 _OWNER: Final = "pyinformer.dev/owner"  # an annotation: a key is too long for a label
+_PLACES: Final = "children.pyinformer.dev/"  # before a set's name: an annotation of its owner
 
 _STAGE_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,57}[A-Za-z0-9])?")
 _LONGEST_NAME: Final = 63  # of a label's value, and of the part of a finalizer behind the slash
 _DIGEST_BYTES: Final = 4
+_CHILD_DIGEST_BYTES: Final = 10
+_MOST_DIGITS: Final = 9  # of the number of a stage
 
 
 class Stage(NamedTuple):
@@ -96,22 +100,11 @@ def group_kind(kind: GroupVersionKind) -> str:
     return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
 
 
-class Membership(NamedTuple):
-    """What the marks of a child say; any client may have written them."""
-
-    set_name: str
-    """The sets of the function that applied it; empty if none of ours did."""
-    stage: Stage
-    owner_uid: str
-    """The uid of its owner, if no owner reference can name it; else empty."""
-
-    @classmethod
-    def of(cls, child: KubeObject[object]) -> Self:
-        """Return the marks of a child."""
-        found = child.metadata.labels
-        ordinal, _, name = found.get(_STAGE, "").partition(".")
-        stage = Stage(int(ordinal) if ordinal.isascii() and ordinal.isdecimal() else 1, name)
-        return cls(found.get(_SET, ""), stage, found.get(_OWNER_UID, ""))
+def stage_of(child: KubeObject[object]) -> Stage:
+    """Return the stage that the marks of a child name; any client may have written them."""
+    ordinal, _, name = child.metadata.labels.get(_STAGE, "").partition(".")
+    is_number = ordinal.isascii() and ordinal.isdecimal() and len(ordinal) <= _MOST_DIGITS
+    return Stage(int(ordinal) if is_number else 1, name)
 
 
 def set_name_of(child: KubeObject[object]) -> str:
@@ -124,9 +117,42 @@ def owner_of_child(child: KubeObject[object]) -> str | None:
 
     It is the mapping by which a change of such a child requests its owner.
     """
-    if not Membership.of(child).owner_uid:
-        return None
-    return child.annotations.get(_OWNER)
+    uid, key = child.metadata.labels.get(_OWNER_UID), child.annotations.get(_OWNER, "")
+    meta = child.metadata
+    mark = _digest(uid or "", child.gvk, meta.namespace, meta.name)
+    return key or None if uid and meta.labels.get(_CHILD) == mark else None
+
+
+def owner_keys(child: KubeObject[object]) -> frozenset[str]:
+    """Return what the key of the owner of a child can be."""
+    meta = child.metadata
+    names = [one.name for one in meta.owner_references if one.controller]
+    return frozenset(
+        (child.annotations.get(_OWNER, ""), *names, *(f"{meta.namespace}/{one}" for one in names))
+    )
+
+
+def is_child(child: KubeObject[object], owner: KubeObject[object], name: str) -> bool:
+    """Return whether a function has applied an object for this very owner.
+
+    Args:
+        child: the object. One with the marks of another object is a copy, not a child.
+        owner: the owner.
+        name: of the sets of the function.
+    """
+    meta, uid = child.metadata, owner.metadata.uid
+    if meta.labels.get(_SET) != name:
+        return False
+    if meta.labels.get(_CHILD) != _digest(uid, child.gvk, meta.namespace, meta.name):
+        return False
+    is_referred = any(one.uid == uid for one in meta.owner_references)
+    return is_referred or meta.labels.get(_OWNER_UID) == uid
+
+
+def _digest(uid: str, kind: GroupVersionKind, namespace: str, name: str) -> str:
+    """Return the mark of one child, which a copy under another name does not have."""
+    whole = "/".join((uid, group_kind(kind), namespace, name))
+    return blake2b(whole.encode(), digest_size=_CHILD_DIGEST_BYTES).hexdigest()
 
 
 def child_labels(owner: KubeObject[object], name: str) -> dict[str, str]:
@@ -157,13 +183,13 @@ def mark_child(
         has_reference: whether an owner reference names the owner; otherwise the marks do.
     """
     metadata = body["metadata"]
-    marks = {**labels, _STAGE: f"{stage.ordinal}.{stage.name}".strip(".")}
+    uid, kind = owner.metadata.uid, GroupVersionKind.of(body["apiVersion"], body["kind"])
+    mark = _digest(uid, kind, metadata.get("namespace") or "", str(metadata["name"]))
+    marks = {**labels, _STAGE: f"{stage.ordinal}.{stage.name}".strip("."), _CHILD: mark}
     if not has_reference:
-        marks[_OWNER_UID] = owner.metadata.uid
-        metadata["annotations"] = {
-            **(metadata.get("annotations") or {}),
-            _OWNER: plain_text(owner.key),
-        }
+        marks[_OWNER_UID] = uid
+        key = plain_text(owner.key)
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), _OWNER: key}
     metadata["labels"] = {**(metadata.get("labels") or {}), **marks}
 
 
@@ -178,10 +204,14 @@ class OwnerMarks:
     """The namespaces but the owner's own."""
 
     @classmethod
-    def of(cls, owner: KubeObject[object]) -> Self:
-        """Return what an owner has."""
-        found = owner.annotations
-        return cls(_split(found.get(_KINDS, "")), _split(found.get(_NAMESPACES, "")))
+    def of(cls, owner: KubeObject[object], name: str) -> Self:
+        """Return what an owner has for the sets of this name."""
+        return cls._read(owner.annotations.get(_PLACES + name, ""))
+
+    @classmethod
+    def _read(cls, text: str) -> Self:
+        kinds, _, namespaces = text.partition(";")
+        return cls(_split(kinds), _split(namespaces))
 
     def __or__(self, other: OwnerMarks) -> OwnerMarks:
         return OwnerMarks(self.kinds | other.kinds, self.namespaces | other.namespaces)
@@ -189,16 +219,30 @@ class OwnerMarks:
     def __le__(self, other: OwnerMarks) -> bool:
         return self.kinds <= other.kinds and self.namespaces <= other.namespaces
 
-    def written_on(self, owner: KubeObject[object]) -> tuple[JSONObject, JSONObject] | None:
+    def written_on(
+        self, owner: KubeObject[object], name: str
+    ) -> tuple[JSONObject, JSONObject] | None:
         """Return the marks of an owner as they are and as they shall be; None if they are so.
+
+        Each function has an annotation of its own, so that two of them never undo each other's;
+        those of the ApplySet name what all of them have.
 
         Raises:
             InvalidArgumentError: they are more than the annotations of an object can have.
         """
+        others = [
+            OwnerMarks._read(text)
+            for key, text in owner.annotations.items()
+            if key.startswith(_PLACES) and key != _PLACES + name
+        ]
+        kinds = self.kinds.union(*(one.kinds for one in others))
+        namespaces = self.namespaces.union(*(one.namespaces for one in others))
+        own = ";".join((",".join(sorted(self.kinds)), ",".join(sorted(self.namespaces))))
         wanted: dict[str, str | None] = {
+            _PLACES + name: own.rstrip(";") or None,
             _TOOLING: _OURS,
-            _KINDS: ",".join(sorted(self.kinds)),
-            _NAMESPACES: ",".join(sorted(self.namespaces)) or None,
+            _KINDS: ",".join(sorted(kinds)),
+            _NAMESPACES: ",".join(sorted(namespaces)) or None,
         }
         size = sum(len(text.encode()) for text in wanted.values() if text)
         if size > _ROOM_BYTES:
@@ -210,9 +254,9 @@ class OwnerMarks:
             raise InvalidArgumentError("objects", reason)
         labels, annotations = owner.metadata.labels, owner.annotations
         is_marked = labels.get(_ID) == set_id(owner)
-        if is_marked and all(annotations.get(name) == text for name, text in wanted.items()):
+        if is_marked and all(annotations.get(key) == text for key, text in wanted.items()):
             return None
-        before = {name: annotations.get(name) for name in wanted}
+        before = {key: annotations.get(key) for key in wanted}
         return (
             {"labels": _present({_ID: labels.get(_ID)}), "annotations": _present(before)},
             {"labels": {_ID: set_id(owner)}, "annotations": _present(wanted)},

@@ -15,13 +15,14 @@ from pyinformer._runtime.clock import wall_time
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.children._apply_set import (
     PART_OF,
-    Membership,
     OwnerMarks,
     finalizer_of,
     group_kind,
+    is_child,
+    owner_keys,
     owner_of_child,
     set_id,
-    set_name_of,
+    stage_of,
 )
 from pyinformer.children._children import Children
 from pyinformer.children._member_caches import MemberCaches
@@ -29,16 +30,21 @@ from pyinformer.children._owner import OwnerWrites
 from pyinformer.children._status import Verdict, composed, is_ready
 from pyinformer.controller import Result
 from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
-from pyinformer.errors import ChildrenNotReadyError, InformerError, UnknownResourceError
+from pyinformer.controller.sources import any_of
+from pyinformer.errors import ChildrenNotReadyError, ConflictError, InformerError, RetryAfter
 
 if TYPE_CHECKING:
     from pyinformer.cache.informer import SharedInformer
-    from pyinformer.client.cluster import APIResource, Cluster
+    from pyinformer.client.cluster import APIResource, Cluster, Propagation
     from pyinformer.controller import EventRecorder
+    from pyinformer.controller.sources import PredicateFunction
     from pyinformer.objects import GroupVersionResource, KubeObject
 
 _UNCACHED_SECONDS: Final = 5.0  # kinds of earlier versions of a program have no cache to wake it
 _SHOWN: Final = 10  # children in one message
+_CHANGED_SECONDS: Final = 1.0  # its event comes earlier
+_LISTED_NAMESPACES: Final = 20  # one by one; of more, a list of all costs less
+_ORPHAN: Final = "orphan"  # the garbage collector's: `kubectl delete --cascade=orphan`
 _ALL_READY: Final = Verdict(is_ready=True, reason="ChildrenReady", message="")
 
 
@@ -90,7 +96,8 @@ class ChildSets:
         self._fields = status_fields
         self._namespaces = namespaces
         self._wall_clock = wall_clock
-        self._waiting_since: dict[str, float] = {}  # by key; loop time
+        self._waiting_since: dict[str, tuple[str, int, float]] = {}
+        """By key: the uid, which call of `ready` waits, and since when in loop time."""
 
     @staticmethod
     def owner_of(child: KubeObject[Any]) -> str | None:
@@ -99,6 +106,18 @@ class ChildSets:
         It is the mapping by which a change of such a child requests its owner.
         """
         return owner_of_child(child)
+
+    def or_waits(self, predicate: PredicateFunction[Any] | None) -> PredicateFunction[Any] | None:
+        """Return a predicate that also passes what may end the wait of a child's owner.
+
+        Args:
+            predicate: of the user, such as one that drops changes of the status; None for all.
+        """
+        return None if predicate is None else any_of(predicate, self._may_end_wait)
+
+    def _may_end_wait(self, old: KubeObject[Any] | None, new: KubeObject[Any] | None) -> bool:
+        child = new or old
+        return child is not None and not self._waiting_since.keys().isdisjoint(owner_keys(child))
 
     async def reconcile(
         self, owner: KubeObject, call: Callable[[Children], Awaitable[Result | None]]
@@ -117,13 +136,16 @@ class ChildSets:
             Reaches the function, or the write that is under way.
         """
         key = owner.key
-        writes = OwnerWrites(self._cluster, owner, self._finalizer)
+        writes = OwnerWrites(self._cluster, owner, self._name)
         children = Children(self._cluster, writes, self._caches, name=self._name)
         try:
             returned = await call(children)
-            await self._prune(children, writes)
+            if children.waits is not None:
+                raise children.waits  # the function has caught it: what comes after is not decided
+            if not children.unfinished:  # else what it could not apply again would be deleted
+                await self._prune(children, writes)
         except ChildrenNotReadyError as error:
-            return await self._wait(key, children, error)
+            return await self._wait(children, error)
         except Exception as error:
             self._waiting_since.pop(key, None)
             await self._explain(children, error)
@@ -131,7 +153,10 @@ class ChildSets:
         self._waiting_since.pop(key, None)
         unready = children.unready()
         verdict = _ALL_READY
-        if unready:
+        if children.unfinished:
+            problem = children.problem or "not all children could be applied"
+            verdict = Verdict(False, "ChildRefused", problem)
+        elif unready:
             texts = [text for _, text, _ in unready]
             has_failed = any(state == "Failed" for _, _, state in unready)
             verdict = _unready("ChildFailed" if has_failed else "ChildrenNotReady", texts)
@@ -154,32 +179,37 @@ class ChildSets:
         self._waiting_since.pop(key, None)
         if owner is None or self._finalizer not in owner.metadata.finalizers:
             return None
+        if _ORPHAN in owner.metadata.finalizers:
+            await self._release(owner)
+            return None
         members = await self._members(owner, None)
+        if not members:  # caches may lag, and nothing else deletes what is left
+            members = await self._listed(owner)
         if not members:
-            members = await self._listed(
-                owner
-            )  # caches may lag, and nothing else deletes what is left
-        if not members:
-            held = await enter_finalizer(self._cluster, owner, self._finalizer, add=False)
-            await leave_finalizer(self._cluster, held)
+            await self._release(owner)
             return None
         last = max(map(_stage_of, members))
         going = [one for one in members if _stage_of(one) == last]
         for one in going:
             if not one.is_going:
-                await self._cluster.delete(one.child, propagation="Foreground")
-        stage = Membership.of(going[0].child).stage
+                await self._delete(one, "Foreground")
+        stage = stage_of(going[0].child)
         names = _shown([one.name for one in going])
+        self._waiting_since[key] = (owner.metadata.uid, 0, loop_time())
         is_cached = all(one.api.resource in self._caches.resources for one in going)
         return Result(
             None if is_cached else _UNCACHED_SECONDS,
             waiting_for=f"{stage}: {names} must be gone",
         )
 
-    async def _wait(self, key: str, children: Children, error: ChildrenNotReadyError) -> Result:
+    async def _wait(self, children: Children, error: ChildrenNotReadyError) -> Result:
         """Show what is waited for; come again by an event of a child, or at the deadline."""
         now = loop_time()
-        since = self._waiting_since.setdefault(key, now)
+        key, uid, call = children.owner.key, children.owner.metadata.uid, children.ready_calls
+        *known, since = self._waiting_since.get(key, ("", 0, now))
+        if known != [uid, call]:
+            since = now
+        self._waiting_since[key] = (uid, call, since)
         left, reason = None, "ChildFailed" if error.has_failed else "WaitingForChildren"
         if error.timeout_seconds is not None:
             left = since + error.timeout_seconds - now
@@ -187,6 +217,22 @@ class ChildSets:
                 left, reason = None, "DeadlineExceeded"
         await self._write_status(children, _unready(reason, error.waiting_for))
         return Result(left, waiting_for=str(error))
+
+    async def _delete(self, member: _Member, propagation: Propagation | None = None) -> None:
+        """Delete a child, unless it has changed and may be another's by now."""
+        try:
+            await self._cluster.delete(member.child, check_version=True, propagation=propagation)
+        except ConflictError as error:
+            raise RetryAfter(_CHANGED_SECONDS, f"{member.name} was changed meanwhile") from error
+
+    async def _release(self, owner: KubeObject) -> None:
+        """Remove the finalizer from an owner, unless it has changed and may name other places."""
+        held = await enter_finalizer(self._cluster, owner, self._finalizer, add=False)
+        try:
+            await leave_finalizer(self._cluster, held, attempts=1)
+        except ConflictError as error:
+            reason = f"{owner.key} was changed meanwhile"
+            raise RetryAfter(_CHANGED_SECONDS, reason) from error
 
     async def _explain(self, children: Children, error: Exception) -> None:
         """Show in the status why a child could not be applied; the error itself is raised."""
@@ -218,14 +264,14 @@ class ChildSets:
         left = [one for one in members if (one.api.resource, one.child.key) not in children.applied]
         for one in sorted(left, key=_stage_of, reverse=True):
             if not one.is_going:
-                await self._cluster.delete(one.child)
+                await self._delete(one)
         if left:
             return  # their events come
         kinds = {group_kind(each.object.gvk) for each in children.applied.values()}
         namespaces = {each.object.metadata.namespace for each in children.applied.values()}
         marks = OwnerMarks(frozenset(kinds), frozenset(namespaces - {owner.metadata.namespace, ""}))
-        if marks.kinds or OwnerMarks.of(owner).kinds:
-            await writes.mark(marks)
+        if marks.kinds or OwnerMarks.of(owner, self._name).kinds:
+            await writes.narrow(marks)
 
     async def _members(self, owner: KubeObject, children: Children | None) -> list[_Member]:
         """Return the children of an owner: of caches, and of kinds without one from the server."""
@@ -235,7 +281,9 @@ class ChildSets:
             for resource, child in self._caches.members(set_id(owner), self._name)
             if self._is_mine(owner, child)
         ]
-        if children is not None and OwnerMarks.of(owner).kinds <= self._cached_kinds(children):
+        if children is not None and OwnerMarks.of(owner, self._name).kinds <= self._cached_kinds(
+            children
+        ):
             return found
         return found + await self._listed(owner, self._caches.resources)
 
@@ -249,20 +297,12 @@ class ChildSets:
         self, owner: KubeObject, without: Iterable[GroupVersionResource] = ()
     ) -> list[_Member]:
         """Return the children that the server has, of the kinds in the owner's marks."""
-        marks, skipped = OwnerMarks.of(owner), frozenset(without)
+        marks, skipped = OwnerMarks.of(owner, self._name), frozenset(without)
         found: list[_Member] = []
-        for kind in sorted(marks.kinds):
-            try:
-                (api, *_) = await self._cluster.discovery.find(kind)
-            except UnknownResourceError:
-                continue  # its definition is gone, and its objects with it
+        for api in await self._cluster.discovery.of_kinds(marks.kinds):
             if api.resource in skipped:
                 continue
-            own = owner.metadata.namespace
-            places: list[str | None] = [None]
-            if api.namespaced and own:
-                places = sorted({own, *marks.namespaces})  # type: ignore[assignment]
-            for place in places:
+            for place in self._places(owner, marks) if api.namespaced else [None]:
                 resource = api.resource
                 children = self._cluster.list(
                     resource.api_version,
@@ -275,18 +315,25 @@ class ChildSets:
                 ]
         return found
 
+    def _places(self, owner: KubeObject, marks: OwnerMarks) -> list[str | None]:
+        """Return the namespaces of which children are listed; any client may have named more."""
+        own = owner.metadata.namespace
+        if not own:
+            return [None]
+        places = {own, *marks.namespaces}
+        if len(places) > _LISTED_NAMESPACES:
+            if self._namespaces is None:
+                return [None]
+            places &= self._namespaces
+        return [*sorted(places)]
+
     def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
         """Return whether this function has applied a child for this very owner."""
-        uid = owner.metadata.uid
-        if set_name_of(child) != self._name:
-            return False
-        if any(one.uid == uid for one in child.metadata.owner_references):
-            return True
-        return Membership.of(child).owner_uid == uid
+        return is_child(child, owner, self._name)
 
 
 def _stage_of(member: _Member) -> int:
-    return Membership.of(member.child).stage.ordinal
+    return stage_of(member.child).ordinal
 
 
 def _unready(reason: str, texts: Iterable[str]) -> Verdict:

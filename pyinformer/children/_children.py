@@ -114,6 +114,12 @@ class Children:
         self._stages: dict[str, Stage] = {}
         self.applied: dict[Identity, Applied] = {}
         """What this call has applied so far."""
+        self.unfinished: int = 0
+        """Calls of `apply` that have not applied all, whether the function knows or not."""
+        self.waits: ChildrenNotReadyError | None = None
+        """What the last `ready` has raised."""
+        self.ready_calls: int = 0
+        """How often `ready` was called."""
         self.problem: str = ""
         """Why a child could not be applied, as the server said it."""
         self.given: Body | None = None
@@ -158,13 +164,16 @@ class Children:
             raise InvalidArgumentError("objects", "must be a list of objects, not one of them")
         check_iterable("objects", objects, shown="a list of objects")
         chosen = self._stages.setdefault(stage, Stage(len(self._stages) + 1, stage))
+        self.unfinished += 1
         try:
             drafts = await self._drafts(objects, chosen)
             await self._mark_owner(drafts)
         except (AlreadyOwnedError, InvalidArgumentError, InvalidTypeError, NotFoundError) as error:
             self.problem = str(error)
             raise
-        return await self._apply(drafts, chosen)
+        found = await self._apply(drafts, chosen)
+        self.unfinished -= 1
+        return found
 
     async def _drafts(self, objects: Iterable[Body], stage: Stage) -> Collection[_Draft]:
         """Return all children with their marks, checked before the first is written."""
@@ -192,8 +201,8 @@ class Children:
             rules: as for `readiness.of`.
 
         Raises:
-            ChildrenNotReadyError: one of them is not ready. It is not an error of the function,
-                which must not catch it, or must raise it again.
+            ChildrenNotReadyError: one of them is not ready. It is not an error of the function. One
+                that catches it still waits when it has returned.
             InvalidArgumentError: the cache of one of them keeps its metadata alone.
 
         Cancellation:
@@ -202,15 +211,18 @@ class Children:
         if timeout_seconds is not None:
             check_seconds("timeout_seconds", timeout_seconds)
         self.rules = rules
+        self.ready_calls += 1
         unready = self.unready()
+        self.waits = None
         if unready:
             stage, _, _ = unready[0]
-            raise ChildrenNotReadyError(
+            self.waits = ChildrenNotReadyError(
                 [text for _, text, _ in unready],
                 stage=stage.name,
                 timeout_seconds=timeout_seconds,
                 has_failed=any(state == "Failed" for _, _, state in unready),
             )
+            raise self.waits
 
     def status(self, status: Body, *, requeue_after_seconds: float | None = None) -> Result:
         """Have a status written when the function has returned: `return children.status(...)`.
@@ -332,7 +344,7 @@ class Children:
         if drafts and (is_outside or len(self._stages) > 1):
             await self._owner.hold()
         if drafts:
-            await self._owner.mark(OwnerMarks.of(self.owner) | marks)
+            await self._owner.widen(marks)
 
     async def _apply(self, drafts: Iterable[_Draft], stage: Stage) -> list[KubeObject]:
         refused: list[tuple[_Draft, APIStatusError]] = []

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+from pyinformer.children._apply_set import OwnerMarks, finalizer_of
 from pyinformer.client.cluster import Cluster, head_of
 from pyinformer.controller.conventions import enter_finalizer
-from pyinformer.errors import RetryAfter
+from pyinformer.errors import ConflictError, RetryAfter
 
 if TYPE_CHECKING:
-    from pyinformer.children._apply_set import OwnerMarks
     from pyinformer.objects import KubeObject
 
 _DELETED_SECONDS: Final = 1.0  # its event comes earlier
+_CHANGED_SECONDS: Final = 1.0  # likewise
 
 
 @final
@@ -22,14 +23,15 @@ class OwnerWrites:
     Args:
         cluster: its cluster.
         owner: as the reconcile got it.
-        finalizer: of the function that owns the set.
+        name: of the sets of the function, as `set_name` returns it.
     """
 
-    def __init__(self, cluster: Cluster, owner: KubeObject, finalizer: str) -> None:
+    def __init__(self, cluster: Cluster, owner: KubeObject, name: str) -> None:
         self.object: KubeObject = owner
         """The newest version that is known."""
         self._cluster = cluster
-        self._finalizer = finalizer
+        self._name = name
+        self._finalizer = finalizer_of(name)
 
     async def hold(self) -> None:
         """Add the finalizer, unless the owner has it.
@@ -48,20 +50,44 @@ class OwnerWrites:
             raise RetryAfter(_DELETED_SECONDS, f"{self.object.key} was deleted meanwhile")
         self.object = held.object  # type: ignore[assignment]  # objects of a cluster have no view
 
-    async def mark(self, marks: OwnerMarks) -> None:
-        """Write the marks, unless the owner has them.
+    async def widen(self, marks: OwnerMarks) -> None:
+        """Add to the marks what they lack.
 
         Raises:
             InvalidArgumentError: they are more than its annotations can have.
+            RetryAfter: the owner has changed, and may have others than it is known to have.
             InformerError: as `Cluster.patch`.
 
         Cancellation:
             Unless it still waits for the rate limit, they may have been written or not.
         """
-        change = marks.written_on(self.object)
+        known = None
+        while known is not self.object:  # another task of the function may have written it
+            known = self.object
+            if await self._mark(OwnerMarks.of(known, self._name) | marks):
+                return
+        raise RetryAfter(_CHANGED_SECONDS, f"{known.key} was changed meanwhile")
+
+    async def narrow(self, marks: OwnerMarks) -> None:
+        """Write the marks, unless the owner has them, or has changed: its event comes.
+
+        Raises:
+            InformerError: as `widen`.
+
+        Cancellation:
+            As `widen`.
+        """
+        await self._mark(marks)
+
+    async def _mark(self, marks: OwnerMarks) -> bool:
+        change = marks.written_on(self.object, self._name)
         if change is None:
-            return
+            return True
         before, after = head_of(self.object), head_of(self.object)
         before["metadata"] |= change[0]
         after["metadata"] |= change[1]
-        self.object = await self._cluster.patch(before, after)
+        try:
+            self.object = await self._cluster.patch(before, after, check_version=True)
+        except ConflictError:
+            return False
+        return True

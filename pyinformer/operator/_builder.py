@@ -203,9 +203,10 @@ class ControllerBuilder:
             if self._wall_clock is not None:
                 beats.share(self._wall_clock)
         for declared, informer in zip(each.owns, owned, strict=True):
-            controller.owns(informer, predicate=declared.predicate)
+            predicate = declared.predicate if sets is None else sets.or_waits(declared.predicate)
+            controller.owns(informer, predicate=predicate)
             if sets is not None:  # of other namespaces, which no owner reference can name
-                controller.watches(informer, sets.owner_of, predicate=declared.predicate)
+                controller.watches(informer, sets.owner_of, predicate=predicate)
         for watched in each.watches:
             controller.watches(
                 informers[scope_of(watched)],

@@ -112,6 +112,11 @@ class Reconciler:
         return frozenset() if self.model is None else status_fields_of(self.model)
 
     @property
+    def writes_ready(self) -> bool:
+        """Whether its objects get a condition Ready from their children."""
+        return self.takes_children and "conditions" in self.status_fields
+
+    @property
     def takes_children(self) -> bool:
         """Whether the function gets Children in place of the cluster."""
         return self.daemon is None and takes_children(self.function)

@@ -88,6 +88,7 @@ class Registrations:
             LifecycleError: a run belongs to another event loop, or is being closed.
         """
         self._check_name(reconciler.name)
+        self._check_ready_condition(reconciler)
         caches = self.caches(*reconciler.declarations)
         for run in self.runs:
             run.check(caches)
@@ -121,6 +122,17 @@ class Registrations:
         if name in self.names:
             reason = f"{name!r} is registered already: give this one a name= of its own"
             raise InvalidArgumentError("name", reason)
+
+    def _check_ready_condition(self, reconciler: Reconciler) -> None:
+        """Refuse a second function with children that would write the condition of another."""
+        for other in self.reconcilers.values():
+            if other.scope == reconciler.scope and other.writes_ready and reconciler.writes_ready:
+                reason = (
+                    f"has a status with conditions, as that of {other.name!r}: both functions have"
+                    " children, and would write the condition Ready of the same objects. Give one"
+                    " of them a model without conditions, or another label_selector="
+                )
+                raise InvalidArgumentError("model", reason)
 
     async def wait_started(self, name: str) -> None:
         """Wait until every run has started a reconcile function.

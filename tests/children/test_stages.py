@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyinformer.controller.sources import generation_changed
 from pyinformer.errors import ChildrenNotReadyError, InvalidArgumentError
 from pyinformer.operator import Owns
 from pyinformer.readiness import Readiness
 from pyinformer.testing import World
 from tests.children.desired import (
     DATABASE,
+    OWNED,
     READY_STATUS,
     Desired,
     config_map,
@@ -115,6 +117,22 @@ def test_a_deadline_becomes_a_condition_and_the_wait_continues(
     become_ready(world)
     run.ok()
     assert condition(world)[0] == "True"
+
+
+def test_a_predicate_does_not_keep_a_wait_from_its_end(world: World, staged: Desired) -> None:
+    """It drops changes of the status, which a wait needs; without one they stay dropped."""
+    owns = [Owns(*kind, predicate=generation_changed) for kind in OWNED]
+    run = Run(world, staged, owns=owns)
+    run.ok()
+    assert world.enqueued_by(run.controller)
+    become_ready(world)
+    assert KEY in {str(one) for one in world.enqueued_by(run.controller)}
+    run.ok()
+    assert names(world) == {"url"}
+    world.enqueued_by(run.controller)
+    status = {"status": {**READY_STATUS, "collisionCount": 1}}
+    world.patch("apps/v1", "statefulsets", "db", status, namespace="shop")
+    assert not world.enqueued_by(run.controller)
 
 
 def test_a_child_that_has_failed_is_a_condition_of_its_own(world: World) -> None:

@@ -226,6 +226,19 @@ async def test_a_crash_after_any_write_leaves_nothing_behind_when_the_owner_is_d
     pytest.fail("the set needs more writes than were cut")
 
 
+async def test_children_of_an_owner_that_is_deleted_as_orphans_stay(sets: _Sets) -> None:
+    """`kubectl delete --cascade=orphan`, while the operator runs."""
+    sets.create_owner("orphaned")
+    sets.stages = {"network": [_secret("net")], "data": [_secret("db", sets.elsewhere)]}
+    await sets.life()
+    async with sets.server.connect() as cluster:
+        found = await cluster.get("v1", "configmaps", sets.key)
+        assert await cluster.delete(found, propagation="Orphan") is not None
+    await sets.life()
+    assert not any(one["metadata"].get("deletionTimestamp") for one in sets.members().values())
+    assert sets.members().keys() == {f"{sets.namespace}/net", f"{sets.elsewhere}/db"}
+
+
 @pytest.mark.real
 @pytest.mark.timeout(200)
 async def test_kubectl_selects_the_children_of_a_set(

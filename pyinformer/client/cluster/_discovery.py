@@ -34,7 +34,7 @@ from pyinformer.errors import (
 from pyinformer.objects import GroupVersionResource, check_text, did_you_mean, near_names
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
 _log = get_logger(__name__)
 _NOT_FOUND: Final = 404
@@ -170,6 +170,33 @@ class Discovery:
                 near, silent = catalogue.near(name), catalogue.unavailable
                 raise UnknownResourceError(name=name, near=near, unavailable=silent)
         return found
+
+    async def of_kinds(self, kinds: Collection[str]) -> list[APIResource]:
+        """Return the resources of kinds that can be listed, with at most one reading of all.
+
+        Args:
+            kinds: such as `StatefulSet.apps`, or `Secret` of the core group. One that the server
+                does not serve is left out.
+
+        Raises:
+            UnknownResourceError: the server currently cannot say whether it serves a kind.
+            ForbiddenError: discovery is forbidden.
+            TransportError: the server was not reached.
+
+        Cancellation:
+            Safe.
+        """
+        seen = self._catalogue
+        served = {} if seen is None else seen.by_kind()
+        if not served.keys() >= set(kinds):
+            catalogue = await self._newer_catalogue(seen)
+            served = catalogue.by_kind()
+            silent = {one.partition("/")[0] for one in catalogue.unavailable}
+            for kind in kinds:
+                if kind not in served and kind.partition(".")[2] in silent:
+                    raise UnknownResourceError(name=kind, unavailable=catalogue.unavailable)
+        found = (served[kind] for kind in sorted(kinds) if kind in served)
+        return [one for one in found if "list" in one.verbs]
 
     async def _newer_catalogue(self, than: Catalogue | None) -> Catalogue:
         """Return a catalogue that is newer than the one that the caller has used."""

@@ -66,6 +66,11 @@ class Catalogue:
                 return tuple(_first_of_each_group(one for rank, one in found if rank == best))
         return ()
 
+    def by_kind(self) -> dict[str, APIResource]:
+        """Return the resource of each kind: `StatefulSet.apps`, or `Secret` of the core group."""
+        every = reversed(list(self._all()))  # of several versions the first, which is preferred
+        return {f"{one.kind}.{one.resource.group}".rstrip("."): one for one in every}
+
     def near(self, name: str) -> tuple[str, ...]:
         """Return similar names."""
         plain = name.lower().partition(".")[0]

@@ -162,8 +162,15 @@ def check_finalizer(argument: str, name: str) -> None:
         raise InvalidArgumentError(argument, reason)
 
 
-async def leave_finalizer(cluster: Cluster, held: FinalizerContext) -> None:
+async def leave_finalizer(
+    cluster: Cluster, held: FinalizerContext, *, attempts: int = _ATTEMPTS
+) -> None:
     """End a block of `finalizer` that has raised nothing.
+
+    Args:
+        cluster: the object's cluster.
+        held: what `enter_finalizer` has returned.
+        attempts: 1 removes nothing from an object that has changed.
 
     Raises:
         InformerError: as `finalizer`.
@@ -178,10 +185,12 @@ async def leave_finalizer(cluster: Cluster, held: FinalizerContext) -> None:
         return None if len(others) == len(meta.finalizers) else others
 
     if held.is_over:
-        held.object = await _change(cluster, held.object, removed)
+        held.object = await _change(cluster, held.object, removed, attempts)
 
 
-async def _change(cluster: Cluster, obj: _Object | None, decide: _Decision) -> _Object | None:
+async def _change(
+    cluster: Cluster, obj: _Object | None, decide: _Decision, most: int = _ATTEMPTS
+) -> _Object | None:
     """Write the finalizers that are decided; return the resulting object."""
     attempts = 0
     while obj is not None and (finalizers := decide(obj.metadata)) is not None:
@@ -194,7 +203,7 @@ async def _change(cluster: Cluster, obj: _Object | None, decide: _Decision) -> _
                 raise  # of a proxy, or the kind is not served now: the object may exist
             return None
         except ConflictError:
-            if attempts == _ATTEMPTS:
+            if attempts == most:
                 raise
             obj = await _newest(cluster, obj)
     return obj
