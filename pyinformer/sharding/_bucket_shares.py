@@ -508,7 +508,9 @@ class BucketShares:
 
     def _take(self, lease: LeaseRecord, now: float) -> None:
         """Take a later version of the Lease: begin and end what its table says."""
-        if lease.holder != TABLE_HOLDER and not lease.was_released:
+        if not (
+            lease.holder == TABLE_HOLDER or lease.was_released or _is_renewal(lease, self.lease)
+        ):
             self._note_leader(self.lease, now)
         self.lease, self._lease_seen_at = lease, now
         self.table = self.refusal = None
@@ -556,6 +558,14 @@ class BucketShares:
                 bucket.shut = reason
                 if self._me is not None:
                     self._shut_buckets[number] = bucket
+
+
+def _is_renewal(lease: LeaseRecord, before: LeaseRecord | None) -> bool:
+    """Return whether a version of a Lease is of the same term as the one before."""
+    return before is not None and (
+        (before.uid, before.holder, before.transitions)
+        == (lease.uid, lease.holder, lease.transitions)
+    )
 
 
 def quotas(table: Table, sharing: Iterable[Owner]) -> dict[Owner, int]:

@@ -77,7 +77,7 @@ _log = get_logger(__name__)
 
 _LOOK_SECONDS: Final = 0.1  # at reconciles that are about to end
 _CLEAN_UP_SECONDS: Final = 600.0  # a member that returns after that creates its Lease again
-_SPREAD_SECONDS: Final = 0.2  # of two writes at once, the server refuses one
+_SPREAD_SECONDS: Final = 0.5  # of two writes at once, the server refuses one
 _MAX_NAME: Final = 253
 _ORDERLY: Final = "the bucket is given up"
 _UNIQUE: Final = re.compile(f"(.+)_({UUID})")  # what unique_identity returns

@@ -11,7 +11,7 @@ import yaml
 import pyinformer
 from pyinformer.leaderelection import LeaderElectionOptions
 from tests.integration.accounts import ACCOUNT, apply, as_the_account
-from tests.waiting import until
+from tests.waiting import pause, until
 
 if TYPE_CHECKING:
     from pyinformer import Cluster, OperatorRun
@@ -167,3 +167,26 @@ async def test_replicas_that_elect_a_leader_wait_until_the_last_that_shares_has_
         await until(led.is_set)
         electing.cancel()
         await asyncio.wait((electing,))
+
+
+async def test_replicas_that_share_wait_until_a_leader_has_ended(server: Server) -> None:
+    namespace = server.namespace()
+    one = _Replica("one", namespace)
+
+    async def lead(_term: pyinformer.leaderelection.Term) -> None:
+        await asyncio.Event().wait()
+
+    async with server.connect() as cluster:
+        elector = pyinformer.LeaderElector(
+            cluster, "db-operator", namespace=namespace, options=_QUICK
+        )
+        electing = asyncio.create_task(elector.run(lead))
+        await until(lambda: elector.is_leading)
+        async with one.app.running(cluster, namespaces=namespace) as sharing:
+            await until(lambda: sharing.sharing is not None and sharing.sharing.is_member)
+            await pause(7.0)
+            assert _open(sharing) == 0
+            assert elector.is_leading
+            electing.cancel()
+            await asyncio.wait((electing,))
+            await until(lambda: _open(sharing) == 128)

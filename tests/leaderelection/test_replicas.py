@@ -7,6 +7,7 @@ The order is that of etcd, from the audit log: no clock decides. Durations are s
 from __future__ import annotations
 
 import signal
+import time
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,9 +21,13 @@ from benchmarks.election.replicas import (
     competing,
     go_command,
     python_command,
+    wait,
 )
+from pyinformer.leaderelection import TABLE_HOLDER, new_lease, read_lease
+from pyinformer.sharding import Table, freed, with_table
 from pyinformer.testing import KubeAPIServer, StaticToken
 from tests.soak import in_soak
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -150,3 +155,35 @@ def test_replicas_with_client_go_share_the_lease(
     log = requests(tmp_path)
     assert [one for one in late_writes(log, "shop") if one.user in NAMES[:2]] == []
     assert len(labelled(tmp_path)) >= ROUNDS * WORK * 4
+
+
+@pytest.mark.slow
+def test_client_go_waits_for_replicas_that_share_keys(
+    tmp_path: Path, kube_apiserver_build: bool
+) -> None:
+    """Their table is in the Lease that it competes for, until the last of them frees it."""
+    go = go_command()
+    if isinstance(go, str):
+        pytest.skip(go)
+    name, kind = NAMES[0], ("coordination.k8s.io/v1", "leases", "election", "shop")
+    users = [StaticToken("token-of-go", name, ("system:masters",))]
+    flags = audit_flags(tmp_path, [name])
+    with KubeAPIServer(build=kube_apiserver_build, tokens=users, extra_args=flags) as api:
+        replicas = Replicas(
+            api, "shop", {name: go}, tokens={name: "token-of-go"}, durations=DURATIONS
+        )
+        replicas.prepare()
+        table = Table.empty(128, "key")
+        api.create(with_table(new_lease("election", "shop"), table, group="shop", at=time.time()))
+        try:
+            replicas.start()
+            wait(lambda: len(requests(tmp_path)) > 2, "it competes")
+            led = poll(
+                lambda: replicas.holder() != TABLE_HOLDER,
+                timeout_seconds=2.0 * DURATIONS.lease_duration_seconds,
+            )
+            assert not led
+            api.update(freed(read_lease(api.get(*kind)), group="shop", at=time.time()))
+            assert replicas.wait_for_leader() == name
+        finally:
+            replicas.stop()

@@ -13,7 +13,7 @@ import yaml
 
 import pyinformer
 from pyinformer.client.cluster import Cluster, WriteOptions
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import FencedError, InvalidArgumentError, InvalidTypeError
 from pyinformer.telemetry.metrics import MetricsRegistry
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
@@ -75,6 +75,8 @@ class _Replica:
         self.fails = False
         self.ignores = ""  # the key whose reconcile ignores its cancellation
         self.stuck = asyncio.Event()
+        self.writes_late = False  # and then it writes
+        self.refused: list[str] = []
         self.hold_up: asyncio.Event | None = None
         self.is_held_up = False
 
@@ -94,10 +96,20 @@ class _Replica:
             try:
                 if request.key == self.ignores:
                     await _ignoring(self.stuck)
+                    await self._write_late(request, obj, cluster)
                 else:
                     await self.go_on.wait()
             finally:
                 self.running.remove(request.key)
+
+    async def _write_late(self, request: pyinformer.Request, obj: Any, cluster: Cluster) -> None:
+        if not self.writes_late:
+            return
+        try:
+            await cluster.patch(obj, {**obj.to_dict(), "data": {"mark": "late"}})
+        except FencedError as error:
+            self.refused.append(f"{request.key}: {error}")
+            raise
 
     @property
     def sharing(self) -> SharingStatus:
@@ -470,6 +482,43 @@ def test_a_replica_that_was_cut_off_writes_nothing_and_shares_again(world: World
         began_at = await _change_all(world)
         await pause(1)
         assert _sum([one, two], began_at) == _keys()
+        await one.run.aclose()
+        await two.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("is_cut_off", [True, False])
+def test_a_reconcile_whose_bucket_is_lost_writes_nothing(world: World, *, is_cut_off: bool) -> None:
+    """It ignores its cancellation, and writes when the bucket has begun elsewhere, or again."""
+
+    async def scenario() -> None:
+        one, two = _Replica(world, "one", workers=40), _Replica(world, "two")
+        await _start(one, two)
+        began_at = await _change_all(world)
+        await pause(1)
+        one.ignores = min(one.keys(began_at))
+        one.go_on, one.writes_late = asyncio.Event(), True
+        await _change_all(world)
+        await until(lambda: one.ignores in one.running)
+        one.go_on = None
+        if is_cut_off:  # its term ends
+            one.line.before = _never
+            await until(lambda: two.sharing.open == 128)
+        else:  # its term lasts
+            moves = one.figure("sharing_moves_total")
+            await world.cluster.delete(*_LEASES, "default/db-operator")
+            await until(lambda: one.figure("sharing_moves_total") >= moves + 64)
+            await until(lambda: one.sharing.open + two.sharing.open == 128)
+        assert one.running == [one.ignores]
+        one.line.before = None
+        one.stuck.set()
+        await until(lambda: one.refused)
+        assert one.refused[0].startswith(f"{one.ignores}: ")
+        assert one.figure("sharing_fenced_writes_total") == 1
+        obj = await world.cluster.get("v1", "configmaps", one.ignores)
+        assert obj.to_dict()["data"].get("mark") != "late"
+        await until(lambda: one.sharing.open == two.sharing.open == 64)
         await one.run.aclose()
         await two.run.aclose()
 

@@ -27,7 +27,7 @@ from pyinformer.testing import Fault, FaultProxy
 from tests.waiting import poll
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyinformer.testing import KubeAPIServer
 
@@ -36,7 +36,7 @@ TOKEN = "token-of-a-replica"  # of a server on loopback
 _GROUP = "db-operator"
 BUCKETS = 128
 OBJECTS = 60
-_PROGRAM = "tests.sharding.replica_program"
+_PROGRAM, _PLANTED = "tests.sharding.replica_program", "tests.sharding.planted"
 _CALM_SECONDS = 60.0  # after the last fault, until everything is done
 _GONE_SECONDS = 10.0  # and then until each deletion is reconciled that a replica knows of
 _LATE_EVERY = 3  # of so many replicas, one has a watch of the objects that stalls again and again
@@ -114,6 +114,8 @@ class Lab:
         seed: what happens and when.
         durations: of the Leases.
         fault_seconds: for how long there are faults.
+        planted: the bug of all replicas, one of `planted.BUGS`; empty for none.
+        late: the resources whose watches stall, of some replicas.
     """
 
     def __init__(
@@ -124,12 +126,15 @@ class Lab:
         seed: int,
         durations: Durations,
         fault_seconds: float,
+        planted: str = "",
+        late: Sequence[str] = ("configmaps",),
     ) -> None:
         self.report = Report()
         self._api, self._folder = api, folder
         self._rng = random.Random(seed)
         self._durations = durations
         self._fault_seconds = fault_seconds
+        self._program = [sys.executable, "-m", *([_PLANTED, planted] if planted else [_PROGRAM])]
         self._replicas: list[_Replica] = []
         self._all: list[_Replica] = []
         self._wanted: dict[str, int] = {}
@@ -137,14 +142,15 @@ class Lab:
         self._tables_deleted_at: list[float] = []
         self._made = 0
         self._proxy = FaultProxy(api, reads_requests=True, seed=seed)
-        late = Fault(
-            verb="watch",
-            resource="configmaps",
-            times=None,
-            stall_after_bytes=_STALL_BYTES,
-            cut_after_bytes=_CUT_BYTES,
-        )
-        self._proxy.faults.add(late)
+        for resource in late:
+            fault = Fault(
+                verb="watch",
+                resource=resource,
+                times=None,
+                stall_after_bytes=_STALL_BYTES,
+                cut_after_bytes=_CUT_BYTES,
+            )
+            self._proxy.faults.add(fault)
         self._lock = threading.RLock()  # the API server is restarted by one thread at a time
         self._is_calm = threading.Event()
 
@@ -293,9 +299,7 @@ class Lab:
             "log": str(self._folder / f"{identity}.log"),
         }
         errors = (self._folder / f"{identity}.err").open("wb")
-        process = subprocess.Popen(
-            [sys.executable, "-m", _PROGRAM, json.dumps(settings)], stderr=errors
-        )
+        process = subprocess.Popen([*self._program, json.dumps(settings)], stderr=errors)
         errors.close()
         replica = _Replica(identity, process, is_late)
         self._note(f"start {identity}")

@@ -21,7 +21,7 @@ from pyinformer.errors import InformerError
 from pyinformer.leaderelection import LeaderElectionOptions
 from tests.waiting import pause, until
 
-_END_SECONDS = 0.5  # that a cancelled reconcile takes, and a drain waits for
+_END_SECONDS = 1.5  # that a cancelled reconcile takes, and a drain waits for
 _DELAYS_SECONDS = (0.0, 0.05, 0.5, 2.0)  # of a reconcile, before it writes
 
 

@@ -242,6 +242,27 @@ def test_a_leader_is_waited_for(member: Member) -> None:
     assert isinstance(member.step(6.0), ReadMembers)
 
 
+def test_a_leader_that_renews_and_then_ends_is_waited_for_no_longer(member: Member) -> None:
+    """Its Lease has no label, so that no watch shows it: a refused write does."""
+
+    def refused(now: float, found: LeaseRecord) -> Any:
+        assert isinstance(member.step(now), ReadMembers)
+        member.shares.on_members()
+        assert isinstance(member.step(now), WriteTable)
+        member.shares.on_conflict(now)
+        assert isinstance(member.step(now + 0.3), ReadTable)
+        member.shares.on_table(found, now)
+        return member.step(now + 0.3)
+
+    member.shares.begin(ME)
+    member.step()
+    member.shares.on_table(lease("db", uid="t1", version=11, holder="leader", seconds=6), 0.0)
+    renewed = lease("db", uid="t1", version=12, holder="leader", seconds=6)
+    assert refused(6.0, renewed) == Wait(12.0)
+    released = lease("db", uid="t1", version=13, holder="", seconds=1)
+    assert isinstance(refused(12.0, released), ReadMembers)
+
+
 def test_who_joins_gets_half_after_the_work_has_ended(member: Member) -> None:
     member.begin(ME, ME, ME, ME)
     for bucket in member.shares.held.values():
@@ -399,6 +420,13 @@ def test_a_leaver_gives_all_up_announces_it_and_the_last_one_frees_the_lease(
 
     assert member.shares.table is None
     assert isinstance(member.step(), Finished)
+
+
+def test_a_leaver_that_others_see_counts_in_no_quota(member: Member) -> None:
+    member.join()
+    member.begin(ME, ME, None, OTHER, leaving=frozenset({OTHER}))
+
+    assert member.write(member.step()).owners == (ME, ME, ME, OTHER)
 
 
 def test_a_leaver_that_is_not_the_last_leaves_the_table_as_it_is(member: Member) -> None:
