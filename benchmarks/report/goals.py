@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from benchmarks.report.record import Record
 from benchmarks.report.rows import Row, Spec
+from benchmarks.runs.children import CHILDREN, CHILDREN_PEER, UNCHANGED
 from benchmarks.runs.figures import (
     BARE,
     DICTS,
@@ -245,6 +246,13 @@ GOALS: tuple[Goal, ...] = (
         "relist, nothing changed: extra peak memory over the cache's",
         {OWN: 0.1},
         objects=_MANY,
+    ),
+    *_goals(
+        "reconcile of an object with ten unchanged children (CPU)",
+        "children",
+        CHILDREN.name,
+        UNCHANGED,
+        {CHILDREN_PEER: 1.5},
     ),
     *_goals(
         "workqueue with PrometheusMetrics, beside one without (CPU)",

@@ -21,6 +21,7 @@ from benchmarks.runs.run import Bench, Known, Run, Setting, Size
 
 CHILDREN_PEER = "pyinformer-children"
 LOOP_PEER = "pyinformer-loop"
+UNCHANGED = "CPU per reconcile, ten unchanged children"
 _KINDS = {CHILDREN_PEER: "children", LOOP_PEER: "loop"}
 _CALLS = {Size.SMOKE: 5, Size.BENCH: 1_000, Size.FULL: 3_000}
 
@@ -53,7 +54,7 @@ def _specs() -> tuple[Spec, ...]:
     ratio = ((CHILDREN_PEER, LOOP_PEER),)
     return (
         Spec(
-            "CPU per reconcile, ten unchanged children",
+            UNCHANGED,
             "ms",
             extra("reconcile_ms"),
             {CHILDREN_PEER: "<= 1.5"},

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._runtime.clock import wall_time
+from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import loop_time
 from pyinformer.children._apply_set import (
     PART_OF,
@@ -27,7 +28,7 @@ from pyinformer.children._apply_set import (
 from pyinformer.children._children import Children
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import OwnerWrites
-from pyinformer.children._status import Verdict, composed, is_ready
+from pyinformer.children._status import LATE, Verdict, composed, is_ready, reason_of
 from pyinformer.controller import Result
 from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
 from pyinformer.controller.sources import any_of
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pyinformer.controller import EventRecorder
     from pyinformer.controller.sources import PredicateFunction
     from pyinformer.objects import GroupVersionResource, KubeObject
+
+_log = get_logger(__name__)
 
 _UNCACHED_SECONDS: Final = 5.0  # kinds of earlier versions of a program have no cache to wake it
 _SHOWN: Final = 10  # children in one message
@@ -142,7 +145,8 @@ class ChildSets:
             returned = await call(children)
             if children.waits is not None:
                 raise children.waits  # the function has caught it: what comes after is not decided
-            if not children.unfinished:  # else what it could not apply again would be deleted
+            # Otherwise what it could not apply, or did not begin to, would be deleted.
+            if children.has_applied and not children.unfinished:
                 await self._prune(children, writes)
         except ChildrenNotReadyError as error:
             return await self._wait(children, error)
@@ -152,8 +156,10 @@ class ChildSets:
             raise
         self._waiting_since.pop(key, None)
         unready = children.unready()
-        verdict = _ALL_READY
-        if children.unfinished:
+        verdict: Verdict | None = _ALL_READY
+        if not children.has_applied:
+            verdict = None
+        elif children.unfinished:
             problem = children.problem or "not all children could be applied"
             verdict = Verdict(False, "ChildRefused", problem)
         elif unready:
@@ -214,7 +220,7 @@ class ChildSets:
         if error.timeout_seconds is not None:
             left = since + error.timeout_seconds - now
             if left <= 0:
-                left, reason = None, "DeadlineExceeded"
+                left, reason = None, LATE
         await self._write_status(children, _unready(reason, error.waiting_for))
         return Result(left, waiting_for=str(error))
 
@@ -243,18 +249,25 @@ class ChildSets:
         except InformerError as another:
             error.add_note(f"the status could not be written either: {another}")
 
-    async def _write_status(self, children: Children, verdict: Verdict) -> None:
-        """Write the status, if it has conditions or the function has returned one."""
+    async def _write_status(self, children: Children, verdict: Verdict | None) -> None:
+        """Write the status, if it has conditions or the function has returned one.
+
+        Args:
+            children: of this call.
+            verdict: about its children; None if it has said nothing about them.
+        """
         owner, given = children.owner, children.given
-        if given is None and not self._fields:
+        if given is None and (verdict is None or not self._fields):
             return
-        before = is_ready(owner)
+        before, late = is_ready(owner), reason_of(owner) == LATE
         status = composed(owner, given, verdict, fields=self._fields, wall_clock=self._wall_clock)
         found = await self._cluster.status(owner, status)
         after = is_ready(found)
+        if verdict is None:
+            return
         if after and not before:
             self._events.event(owner, "Ready", "all children are ready")
-        elif before and not after:
+        elif (before and not after) or (verdict.reason == LATE and not late):
             self._events.event(owner, verdict.reason, verdict.message, type="Warning")
 
     async def _prune(self, children: Children, writes: OwnerWrites) -> None:
@@ -265,6 +278,9 @@ class ChildSets:
         for one in sorted(left, key=_stage_of, reverse=True):
             if not one.is_going:
                 await self._delete(one)
+                _log.info(
+                    "%s of %s was deleted: the last call has not applied it", one.name, owner.key
+                )
         if left:
             return  # their events come
         kinds = {group_kind(each.object.gvk) for each in children.applied.values()}

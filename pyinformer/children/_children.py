@@ -91,7 +91,7 @@ class Children:
             return children.status(DatabaseStatus(...))
 
     When the function has returned, the children of earlier calls that it has not applied again are
-    deleted. An error, or `ready()` that waits, deletes nothing.
+    deleted. An error, `ready()` that waits, or a call without any `apply` deletes nothing.
 
     Attributes:
         cluster: the cluster, for all else.
@@ -126,6 +126,11 @@ class Children:
         """What `status` was called with."""
         self.rules: ReadinessRules | None = None
         """The rules of the last `ready`."""
+
+    @property
+    def has_applied(self) -> bool:
+        """Whether this call has called `apply`, be it for no objects."""
+        return bool(self._stages)
 
     @property
     def owner(self) -> KubeObject:
@@ -201,8 +206,8 @@ class Children:
             rules: as for `readiness.of`.
 
         Raises:
-            ChildrenNotReadyError: one of them is not ready. It is not an error of the function. One
-                that catches it still waits when it has returned.
+            ChildrenNotReadyError: one of them is not ready, or could not be applied. It is not an
+                error of the function. One that catches it still waits when it has returned.
             InvalidArgumentError: the cache of one of them keeps its metadata alone.
 
         Cancellation:
@@ -214,6 +219,10 @@ class Children:
         self.ready_calls += 1
         unready = self.unready()
         self.waits = None
+        if self.unfinished:
+            problem = self.problem or "a child could not be applied"
+            self.waits = ChildrenNotReadyError([problem], timeout_seconds=timeout_seconds)
+            raise self.waits
         if unready:
             stage, _, _ = unready[0]
             self.waits = ChildrenNotReadyError(

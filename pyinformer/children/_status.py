@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 READY: Final = "Ready"
+LATE: Final = "DeadlineExceeded"
 CONDITIONS: Final = "conditions"
 OBSERVED: Final = "observedGeneration"
 
@@ -70,7 +71,7 @@ class Verdict:
 def composed(
     owner: KubeObject[object],
     given: Body | None,
-    verdict: Verdict,
+    verdict: Verdict | None,
     *,
     fields: Collection[str],
     wall_clock: Callable[[], float],
@@ -82,7 +83,7 @@ def composed(
         given: the status that the function has returned; None if it has returned none: its fields
             stay as they are. Conditions that it lacks stay, and so does a Ready condition that it
             has set itself.
-        verdict: about its children.
+        verdict: about its children; None leaves the Ready condition as it is.
         fields: `conditions` and `observedGeneration`, if the status has them.
         wall_clock: Unix time in seconds.
 
@@ -98,7 +99,7 @@ def composed(
         before, after = found.get(CONDITIONS), status.get(CONDITIONS)
         conditions = with_changed(before, by_type(after) or {})
         own = find_condition(after, READY)
-        if own is None or own == find_condition(before, READY):
+        if verdict and (own is None or own == find_condition(before, READY)):
             conditions = set_condition(
                 conditions,
                 READY,
@@ -116,3 +117,9 @@ def is_ready(obj: KubeObject[object]) -> bool | None:
     """Return whether the Ready condition of an object is true; None without one."""
     condition = find_condition(obj.at("status.conditions", default=None), READY)
     return None if condition is None else condition.get("status") == "True"
+
+
+def reason_of(obj: KubeObject[object]) -> str:
+    """Return the reason of the Ready condition of an object; empty without one."""
+    condition = find_condition(obj.at("status.conditions", default=None), READY)
+    return str((condition or {}).get("reason", ""))

@@ -234,11 +234,16 @@ def is_cluster_scoped(resource: GroupVersionResource, reconcilers: Iterable[Reco
 
 def takes_children(function: object) -> bool:
     """Return whether the third argument of a function is called `children`."""
+    third = _third_argument(function)
+    return third is not None and third.name == "children"
+
+
+def _third_argument(function: object) -> inspect.Parameter | None:
     try:
-        names = list(inspect.signature(function).parameters)  # type: ignore[arg-type]  # checked
+        given = list(inspect.signature(function).parameters.values())  # type: ignore[arg-type]  # checked
     except (TypeError, ValueError):  # not a function, or one without a signature
-        return False
-    return names[2:3] == ["children"]
+        return None
+    return given[2] if len(given) > 2 else None  # noqa: PLR2004 - the third
 
 
 def check_function(function: object) -> None:
@@ -248,6 +253,13 @@ def check_function(function: object) -> None:
         InvalidTypeError: with its name.
     """
     check_callable(function, "reconcile(request, object, cluster)", 3)
+    third = _third_argument(function)
+    if third and third.name != "children" and str(third.annotation).endswith("Children"):
+        reason = (
+            f"{name_of(function)} gets Children if its third argument is called `children`, not"
+            f" `{third.name}`"
+        )
+        raise InvalidTypeError("function", reason)
     if takes_children(function) and not is_asynchronous(function):
         reason = f"{name_of(function)} waits for its children, so that it must be `async def`"
         raise InvalidTypeError("function", reason)

@@ -18,6 +18,7 @@ from tests.children.desired import DATABASE, OWNED, Desired, config_map, statefu
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyinformer.children import Children
     from pyinformer.controller import Outcome
     from pyinformer.objects import JSONObject
 
@@ -132,6 +133,43 @@ def test_a_call_that_does_not_succeed_deletes_nothing(world: World, ending: str)
     run.ok()
     assert names(world) == {"new"}
     assert names(world, "statefulsets", "apps/v1") == set()
+
+
+def test_a_call_that_applies_nothing_leaves_all_as_it_is(world: World) -> None:
+    """As `if database.spec.paused: return None`; an empty `apply` deletes them."""
+    desired = Desired()
+    desired.stages = {"": [config_map("a")]}
+    run = Run(world, desired)
+    run.ok()
+    before = owner(world)
+    desired.stages = {}
+    run.ok()
+    assert names(world) == {"a"}
+    assert owner(world)["status"] == before["status"]
+    desired.stages = {"": []}
+    run.ok()
+    assert names(world) == set()
+
+
+def test_what_was_deleted_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pyinformer.children")
+    desired = Desired()
+    desired.stages = {"": [config_map("old")]}
+    run = Run(world, desired)
+    run.ok()
+    desired.stages = {"": [config_map("new")]}
+    run.ok()
+    assert "ConfigMap shop/old of shop/orders was deleted" in caplog.text
+
+
+def test_children_under_another_name_are_refused() -> None:
+    app = Desired().operator()
+
+    async def reconcile(request: Any, database: Any, kids: Children) -> None:
+        """Do nothing."""
+
+    with pytest.raises(InvalidTypeError, match="third argument is called `children`"):
+        app.reconcile("acme.io/v1", "backups", owns=OWNED)(reconcile)
 
 
 def test_a_child_that_moves_to_another_stage_is_not_deleted(world: World) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyinformer import APIStatusError
 from pyinformer.controller.sources import generation_changed
 from pyinformer.errors import ChildrenNotReadyError, InvalidArgumentError
 from pyinformer.operator import Owns
@@ -169,6 +171,38 @@ def test_a_stage_that_shrinks_while_it_waits_waits_for_what_is_left(
     run.ok()
     assert names(world) == {"url"}
     assert names(world, "statefulsets", "apps/v1") == {"db"}
+
+
+def test_a_stage_waits_for_a_refused_child_whose_error_was_caught(world: World) -> None:
+    desired = Desired()
+
+    async def reconcile(request: Request, database: Any, children: Children) -> Result | None:
+        with suppress(APIStatusError):
+            await children.apply([config_map("first")], stage="config")
+        await children.ready()
+        await children.apply([config_map("later")], stage="web")
+        return children.status({})
+
+    desired.reconcile = reconcile  # type: ignore[method-assign]
+    run = Run(world, desired)
+    world.fail_on("configmaps", status=403)
+    outcome = run.ok()
+    assert outcome.result is not None
+    assert outcome.result.waiting_for
+    assert names(world) == set()
+
+
+def test_a_deadline_that_is_exceeded_is_one_event(world: World, staged: Desired) -> None:
+    staged.timeout_seconds = 60
+    app = staged.operator()
+
+    async def scenario() -> None:
+        async with app.running(world.cluster, health_port=None):
+            await pause(200)
+
+    world.run(scenario)
+    events = [(one["type"], one["reason"]) for one in world.list("events.k8s.io/v1", "events")]
+    assert events == [("Warning", "DeadlineExceeded")]
 
 
 def test_rules_of_ones_own_decide_for_their_kind(world: World) -> None:

@@ -86,4 +86,5 @@ class Kubectl:
 
     def _environment(self) -> dict[str, str]:
         path = os.environ.get("PATH", "")
-        return {"PATH": path, "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
+        found = {"PATH": path, "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
+        return {**found, "KUBECTL_APPLYSET": "true"}  # it has --applyset only with this

@@ -241,7 +241,7 @@ async def test_children_of_an_owner_that_is_deleted_as_orphans_stay(sets: _Sets)
 
 @pytest.mark.real
 @pytest.mark.timeout(200)
-async def test_kubectl_selects_the_children_of_a_set(
+async def test_kubectl_selects_the_children_of_a_set_and_leaves_it_to_its_tool(
     kube_apiserver: KubeAPIServer, tmp_path: Path
 ) -> None:
     program = shutil.which("kubectl")
@@ -256,3 +256,8 @@ async def test_kubectl_selects_the_children_of_a_set(
     identity = owner["metadata"]["labels"]["applyset.kubernetes.io/id"]
     names = kubectl("get", "secrets", "-l", f"{_PART_OF}={identity}", "-o", "name").split()
     assert names == ["secret/a", "secret/b"]
+    refusal = kubectl.fails(
+        *("apply", "--prune", "--applyset=configmaps/owner", "-f", "-"), body=_secret("c")
+    )
+    assert 'is managed by tooling "pyinformer"' in refusal
+    assert sets.members().keys() == {f"{sets.namespace}/a", f"{sets.namespace}/b"}

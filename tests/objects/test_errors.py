@@ -190,6 +190,11 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
             " command may still run: pass a larger max_bytes, or let the command write less"
         ),
     ),
+    (
+        errors.DefinitionsNotFoundError("crds", "does not exist"),
+        FileNotFoundError,
+        "paths: crds does not exist",
+    ),
     (errors.RetryAfter(2.5), Exception, "to be retried after 2.5 s"),
     (errors.RetryAfter(30, "quota"), Exception, "to be retried after 30 s: quota"),
     (

@@ -131,6 +131,7 @@ class OwnWrites(Generic[V]):
         if overlay is None or (uid_range is not None and not uid_range.has(meta.uid)):
             return
         if self._selects(plain):
+            self._codec.learn_kind(plain.gvk.kind)  # metadata alone does not name it
             as_decoded = cast("KubeObject[V]", plain)  # without a view
             kept = self._is_kept_as_decoded
             overlay.put(as_decoded if kept else self._codec.decode(raw, 0, len(raw)))
