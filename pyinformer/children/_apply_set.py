@@ -95,11 +95,6 @@ def finalizer_of(name: str) -> str:
     return f"pyinformer.dev/{name}"
 
 
-def group_kind(kind: GroupVersionKind) -> str:
-    """Return a kind without its version, as the marks have it: `StatefulSet.apps`, `Secret`."""
-    return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-
-
 def stage_of(child: KubeObject[object]) -> Stage:
     """Return the stage that the marks of a child name; any client may have written them."""
     ordinal, _, name = child.metadata.labels.get(_STAGE, "").partition(".")
@@ -151,7 +146,7 @@ def is_child(child: KubeObject[object], owner: KubeObject[object], name: str) ->
 
 def _digest(uid: str, kind: GroupVersionKind, namespace: str, name: str) -> str:
     """Return the mark of one child, which a copy under another name does not have."""
-    whole = "/".join((uid, group_kind(kind), namespace, name))
+    whole = f"{uid}/{kind.group_kind}/{namespace}/{name}"
     return blake2b(whole.encode(), digest_size=_CHILD_DIGEST_BYTES).hexdigest()
 
 
@@ -199,7 +194,7 @@ class OwnerMarks:
     """Where the children of an owner may be; it names more places rather than too few."""
 
     kinds: frozenset[str] = frozenset()
-    """As `group_kind` returns them."""
+    """Without their versions: `StatefulSet.apps`, `Secret`."""
     namespaces: frozenset[str] = frozenset()
     """The namespaces but the owner's own."""
 
@@ -230,9 +225,10 @@ class OwnerMarks:
         Raises:
             InvalidArgumentError: they are more than the annotations of an object can have.
         """
+        labels, annotations = owner.metadata.labels, owner.annotations  # decoded at each read
         others = [
             OwnerMarks._read(text)
-            for key, text in owner.annotations.items()
+            for key, text in annotations.items()
             if key.startswith(_PLACES) and key != _PLACES + name
         ]
         kinds = self.kinds.union(*(one.kinds for one in others))
@@ -252,7 +248,6 @@ class OwnerMarks:
                 f" {_ROOM_BYTES:,} are the most: let several objects own them"
             )
             raise InvalidArgumentError("objects", reason)
-        labels, annotations = owner.metadata.labels, owner.annotations
         is_marked = labels.get(_ID) == set_id(owner)
         if is_marked and all(annotations.get(key) == text for key, text in wanted.items()):
             return None

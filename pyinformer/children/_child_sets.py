@@ -18,7 +18,6 @@ from pyinformer.children._apply_set import (
     PART_OF,
     OwnerMarks,
     finalizer_of,
-    group_kind,
     is_child,
     owner_keys,
     owner_of_child,
@@ -27,10 +26,9 @@ from pyinformer.children._apply_set import (
 )
 from pyinformer.children._children import Children
 from pyinformer.children._member_caches import MemberCaches
-from pyinformer.children._owner import OwnerWrites
-from pyinformer.children._status import LATE, Verdict, composed, is_ready, reason_of
+from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
+from pyinformer.children._status import LATE, Verdict, composed, ready_condition
 from pyinformer.controller import Result
-from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
 from pyinformer.controller.sources import any_of
 from pyinformer.errors import ChildrenNotReadyError, ConflictError, InformerError, RetryAfter
 
@@ -45,7 +43,6 @@ _log = get_logger(__name__)
 
 _UNCACHED_SECONDS: Final = 5.0  # kinds of earlier versions of a program have no cache to wake it
 _SHOWN: Final = 10  # children in one message
-_CHANGED_SECONDS: Final = 1.0  # its event comes earlier
 _LISTED_NAMESPACES: Final = 20  # one by one; of more, a list of all costs less
 _ORPHAN: Final = "orphan"  # the garbage collector's: `kubectl delete --cascade=orphan`
 _ALL_READY: Final = Verdict(is_ready=True, reason="ChildrenReady", message="")
@@ -155,18 +152,7 @@ class ChildSets:
             await self._explain(children, error)
             raise
         self._waiting_since.pop(key, None)
-        unready = children.unready()
-        verdict: Verdict | None = _ALL_READY
-        if not children.has_applied:
-            verdict = None
-        elif children.unfinished:
-            problem = children.problem or "not all children could be applied"
-            verdict = Verdict(False, "ChildRefused", problem)
-        elif unready:
-            texts = [text for _, text, _ in unready]
-            has_failed = any(state == "Failed" for _, _, state in unready)
-            verdict = _unready("ChildFailed" if has_failed else "ChildrenNotReady", texts)
-        await self._write_status(children, verdict)
+        await self._write_status(children, _verdict_on(children))
         return returned
 
     async def end(self, key: str, owner: KubeObject | None) -> Result | None:
@@ -186,13 +172,13 @@ class ChildSets:
         if owner is None or self._finalizer not in owner.metadata.finalizers:
             return None
         if _ORPHAN in owner.metadata.finalizers:
-            await self._release(owner)
+            await OwnerWrites(self._cluster, owner, self._name).release()
             return None
-        members = await self._members(owner, None)
+        members = await self._members(owner)
         if not members:  # caches may lag, and nothing else deletes what is left
             members = await self._listed(owner)
         if not members:
-            await self._release(owner)
+            await OwnerWrites(self._cluster, owner, self._name).release()
             return None
         last = max(map(_stage_of, members))
         going = [one for one in members if _stage_of(one) == last]
@@ -229,16 +215,7 @@ class ChildSets:
         try:
             await self._cluster.delete(member.child, check_version=True, propagation=propagation)
         except ConflictError as error:
-            raise RetryAfter(_CHANGED_SECONDS, f"{member.name} was changed meanwhile") from error
-
-    async def _release(self, owner: KubeObject) -> None:
-        """Remove the finalizer from an owner, unless it has changed and may name other places."""
-        held = await enter_finalizer(self._cluster, owner, self._finalizer, add=False)
-        try:
-            await leave_finalizer(self._cluster, held, attempts=1)
-        except ConflictError as error:
-            reason = f"{owner.key} was changed meanwhile"
-            raise RetryAfter(_CHANGED_SECONDS, reason) from error
+            raise RetryAfter(CHANGED_SECONDS, f"{member.name} was changed meanwhile") from error
 
     async def _explain(self, children: Children, error: Exception) -> None:
         """Show in the status why a child could not be applied; the error itself is raised."""
@@ -259,21 +236,24 @@ class ChildSets:
         owner, given = children.owner, children.given
         if given is None and (verdict is None or not self._fields):
             return
-        before, late = is_ready(owner), reason_of(owner) == LATE
+        before = ready_condition(owner)
         status = composed(owner, given, verdict, fields=self._fields, wall_clock=self._wall_clock)
         found = await self._cluster.status(owner, status)
-        after = is_ready(found)
         if verdict is None:
             return
-        if after and not before:
+        was_ready, is_ready = (
+            each.get("status") == "True" for each in (before, ready_condition(found))
+        )
+        is_late = verdict.reason == LATE and before.get("reason") != LATE
+        if is_ready and not was_ready:
             self._events.event(owner, "Ready", "all children are ready")
-        elif (before and not after) or (verdict.reason == LATE and not late):
+        elif (was_ready and not is_ready) or is_late:
             self._events.event(owner, verdict.reason, verdict.message, type="Warning")
 
     async def _prune(self, children: Children, writes: OwnerWrites) -> None:
         """Delete what the function has not applied again; then the marks name what there is."""
         owner = children.owner
-        members = await self._members(owner, children)
+        members = await self._members(owner)
         left = [one for one in members if (one.api.resource, one.child.key) not in children.applied]
         for one in sorted(left, key=_stage_of, reverse=True):
             if not one.is_going:
@@ -283,31 +263,25 @@ class ChildSets:
                 )
         if left:
             return  # their events come
-        kinds = {group_kind(each.object.gvk) for each in children.applied.values()}
+        kinds = {each.object.gvk.group_kind for each in children.applied.values()}
         namespaces = {each.object.metadata.namespace for each in children.applied.values()}
         marks = OwnerMarks(frozenset(kinds), frozenset(namespaces - {owner.metadata.namespace, ""}))
         if marks.kinds or OwnerMarks.of(owner, self._name).kinds:
             await writes.narrow(marks)
 
-    async def _members(self, owner: KubeObject, children: Children | None) -> list[_Member]:
+    async def _members(self, owner: KubeObject) -> list[_Member]:
         """Return the children of an owner: of caches, and of kinds without one from the server."""
         discovery = self._cluster.discovery
         found = [
             _Member(await discovery.resource(resource), child)
-            for resource, child in self._caches.members(set_id(owner), self._name)
+            for resource, child in self._caches.members(set_id(owner))
             if self._is_mine(owner, child)
         ]
-        if children is not None and OwnerMarks.of(owner, self._name).kinds <= self._cached_kinds(
-            children
-        ):
+        known = map(discovery.known, self._caches.resources)
+        cached = {one.gvk.group_kind for one in known if one is not None}
+        if OwnerMarks.of(owner, self._name).kinds <= cached:
             return found
         return found + await self._listed(owner, self._caches.resources)
-
-    def _cached_kinds(self, children: Children) -> frozenset[str]:
-        """Return the kinds that are known to have a cache, without a request."""
-        known = (self._cluster.discovery.known(one) for one in self._caches.resources)
-        cached = {group_kind(one.gvk) for one in known if one is not None}
-        return frozenset(cached | {group_kind(one.object.gvk) for one in children.applied.values()})
 
     async def _listed(
         self, owner: KubeObject, without: Iterable[GroupVersionResource] = ()
@@ -346,6 +320,21 @@ class ChildSets:
     def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
         """Return whether this function has applied a child for this very owner."""
         return is_child(child, owner, self._name)
+
+
+def _verdict_on(children: Children) -> Verdict | None:
+    """Return what the Ready condition becomes when a call has returned; None for no change."""
+    if not children.has_applied:
+        return None
+    if children.unfinished:
+        problem = children.problem or "not all children could be applied"
+        return Verdict(False, "ChildRefused", problem)
+    unready = children.not_ready()
+    if unready is None:
+        return _ALL_READY
+    return _unready(
+        "ChildFailed" if unready.has_failed else "ChildrenNotReady", unready.waiting_for
+    )
 
 
 def _stage_of(member: _Member) -> int:

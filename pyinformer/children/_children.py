@@ -12,7 +12,6 @@ from pyinformer.children._apply_set import (
     Stage,
     check_stage,
     child_labels,
-    group_kind,
     mark_child,
     set_name_of,
 )
@@ -217,20 +216,12 @@ class Children:
             check_seconds("timeout_seconds", timeout_seconds)
         self.rules = rules
         self.ready_calls += 1
-        unready = self.unready()
-        self.waits = None
         if self.unfinished:
             problem = self.problem or "a child could not be applied"
             self.waits = ChildrenNotReadyError([problem], timeout_seconds=timeout_seconds)
-            raise self.waits
-        if unready:
-            stage, _, _ = unready[0]
-            self.waits = ChildrenNotReadyError(
-                [text for _, text, _ in unready],
-                stage=stage.name,
-                timeout_seconds=timeout_seconds,
-                has_failed=any(state == "Failed" for _, _, state in unready),
-            )
+        else:
+            self.waits = self.not_ready(timeout_seconds)
+        if self.waits is not None:
             raise self.waits
 
     def status(self, status: Body, *, requeue_after_seconds: float | None = None) -> Result:
@@ -247,14 +238,24 @@ class Children:
         self.given = status
         return Result(requeue_after_seconds)
 
-    def unready(self) -> list[tuple[Stage, str, str]]:
-        """Return the children that are not ready: stage, sentence and state."""
-        found: list[tuple[Stage, str, str]] = []
+    def not_ready(self, timeout_seconds: float | None = None) -> ChildrenNotReadyError | None:
+        """Return which of the applied children are not ready, and why; None if all are.
+
+        Args:
+            timeout_seconds: how long they may take.
+        """
+        texts, stages, has_failed = list[str](), list[Stage](), False
         for (_, key), (stage, obj) in self.applied.items():
             answer = self._readiness(obj)
             if answer.state != "Ready":
-                found.append((stage, f"{obj.gvk.kind} {key}: {answer.reason}", answer.state))
-        return found
+                texts.append(f"{obj.gvk.kind} {key}: {answer.reason}")
+                stages.append(stage)
+                has_failed |= answer.state == "Failed"
+        if not texts:
+            return None
+        return ChildrenNotReadyError(
+            texts, stage=stages[0].name, timeout_seconds=timeout_seconds, has_failed=has_failed
+        )
 
     def _readiness(self, obj: KubeObject) -> Readiness:
         kind = obj.gvk
@@ -304,7 +305,7 @@ class Children:
         if current is not None:
             self._check_free(kind, current)
         target = Target(api=api, namespace=namespace, name=identity.key.rpartition("/")[2])
-        return _Draft(identity, group_kind(api.gvk), body, target, current, has_reference)
+        return _Draft(identity, api.gvk.group_kind, body, target, current, has_reference)
 
     def _set_reference(self, owner: KubeObject, body: JSONObject) -> None:
         """Make the owner the controller of a child."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 from pyinformer.cache.informer import SharedInformer
-from pyinformer.children._apply_set import PART_OF, set_name_of
+from pyinformer.children._apply_set import PART_OF
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.objects import GroupVersionResource, JSONObject, KubeObject
 
@@ -74,12 +74,11 @@ class MemberCaches:
                 return found
         return None
 
-    def members(self, set_id: str, name: str) -> list[tuple[GroupVersionResource, Any]]:
-        """Return the children of a set, each with its resource.
+    def members(self, set_id: str) -> list[tuple[GroupVersionResource, Any]]:
+        """Return the objects that are in a set by their label, each with its resource.
 
         Args:
             set_id: of their owner.
-            name: of the sets of the function that has applied them.
         """
         found = {
             (resource, child.key): child
@@ -87,11 +86,7 @@ class MemberCaches:
             for informer in informers
             for child in informer.lister.by_index(_INDEX, set_id)
         }
-        return [
-            (resource, child)
-            for (resource, _), child in found.items()
-            if set_name_of(child) == name
-        ]
+        return [(resource, child) for (resource, _), child in found.items()]
 
 
 def _set_of(obj: KubeObject[Any]) -> str | None:

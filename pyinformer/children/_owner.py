@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final, final
 
 from pyinformer.children._apply_set import OwnerMarks, finalizer_of
 from pyinformer.client.cluster import Cluster, head_of
-from pyinformer.controller.conventions import enter_finalizer
+from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
 from pyinformer.errors import ConflictError, RetryAfter
 
 if TYPE_CHECKING:
     from pyinformer.objects import KubeObject
 
-_DELETED_SECONDS: Final = 1.0  # its event comes earlier
-_CHANGED_SECONDS: Final = 1.0  # likewise
+CHANGED_SECONDS: Final = 1.0
+"""When to come again after a change by others, or a deletion; its event comes earlier."""
 
 
 @final
@@ -47,8 +47,24 @@ class OwnerWrites:
             return
         held = await enter_finalizer(self._cluster, self.object, self._finalizer)
         if held.object is None or held.phase != "active":
-            raise RetryAfter(_DELETED_SECONDS, f"{self.object.key} was deleted meanwhile")
+            raise RetryAfter(CHANGED_SECONDS, f"{self.object.key} was deleted meanwhile")
         self.object = held.object  # type: ignore[assignment]  # objects of a cluster have no view
+
+    async def release(self) -> None:
+        """Remove the finalizer, unless the owner has changed and may name other places.
+
+        Raises:
+            RetryAfter: it has changed.
+            InformerError: as `finalizer`.
+
+        Cancellation:
+            Safe; the finalizer may or may not have been removed.
+        """
+        held = await enter_finalizer(self._cluster, self.object, self._finalizer, add=False)
+        try:
+            await leave_finalizer(self._cluster, held, attempts=1)
+        except ConflictError as error:
+            raise self._changed() from error
 
     async def widen(self, marks: OwnerMarks) -> None:
         """Add to the marks what they lack.
@@ -66,7 +82,7 @@ class OwnerWrites:
             known = self.object
             if await self._mark(OwnerMarks.of(known, self._name) | marks):
                 return
-        raise RetryAfter(_CHANGED_SECONDS, f"{known.key} was changed meanwhile")
+        raise self._changed()
 
     async def narrow(self, marks: OwnerMarks) -> None:
         """Write the marks, unless the owner has them, or has changed: its event comes.
@@ -91,3 +107,6 @@ class OwnerWrites:
         except ConflictError:
             return False
         return True
+
+    def _changed(self) -> RetryAfter:
+        return RetryAfter(CHANGED_SECONDS, f"{self.object.key} was changed meanwhile")

@@ -113,13 +113,6 @@ def composed(
     return status
 
 
-def is_ready(obj: KubeObject[object]) -> bool | None:
-    """Return whether the Ready condition of an object is true; None without one."""
-    condition = find_condition(obj.at("status.conditions", default=None), READY)
-    return None if condition is None else condition.get("status") == "True"
-
-
-def reason_of(obj: KubeObject[object]) -> str:
-    """Return the reason of the Ready condition of an object; empty without one."""
-    condition = find_condition(obj.at("status.conditions", default=None), READY)
-    return str((condition or {}).get("reason", ""))
+def ready_condition(obj: KubeObject[object]) -> JSONObject:
+    """Return the Ready condition of an object; empty without one."""
+    return find_condition(obj.at("status.conditions", default=None), READY) or {}

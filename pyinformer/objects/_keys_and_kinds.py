@@ -117,6 +117,11 @@ class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
         """The `apiVersion` of its objects: `v1`, or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def group_kind(self) -> str:
+        """The kind without its version: `StatefulSet.apps`, or `Secret` of the core group."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
     def __str__(self) -> str:
         return f"{self.api_version}/{self.kind}"
 

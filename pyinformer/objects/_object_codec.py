@@ -375,6 +375,13 @@ class ObjectCodec(Generic[V]):
             self.gvk = GroupVersionKind(self.resource.group, self.resource.version, kind)
             self._expect_partial()
 
+    def learn_discovered_kind(self, kind: str) -> None:
+        """Record the kind that discovery names for the resource; empty if it names none."""
+        if kind:
+            self.learn_kind(kind)
+        else:
+            self.learn_no_kind()
+
     def forget_kind(self) -> None:
         """Take the kind that the next object names, if this is a custom resource.
 

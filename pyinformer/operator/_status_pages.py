@@ -61,6 +61,7 @@ _MAX_NAMESPACES: Final = 100  # of an informer, and
 _MAX_ENTRIES: Final = 1_000  # the newest of its journal; each namespace has its own, and
 _MAX_HOT: Final = 100  # slowed keys of a controller, and
 _MAX_PRIORITIES: Final = 100  # of its waiting keys: tenants may cause any number
+_ONLY_CACHES: Final = (SharedInformerFactory, SharedInformer)
 _WAITS: Final = b""  # lets the event loop run
 
 _Record = TypeVar("_Record")
@@ -126,7 +127,9 @@ class StatusPages:
             reason = "is missing, as in /explain?informer=pods.v1&key=default/web-1"
             raise InvalidArgumentError("key", f"{reason}; there are: {names}")
         found = [one.explain(key) for one in self._informers(query.get("informer", ""))]
-        waits = list(_waits_of(key, (one.status() for one in self._watched())))
+        # Of factories and informers a status takes long, and has no reconciles.
+        reconciling = (one for one in self._watched() if not isinstance(one, _ONLY_CACHES))
+        waits = list(_waits_of(key, (one.status() for one in reconciling)))
         if shown != "text":
             return {"explanations": _plain(found), "waits": _plain(dict(waits))}
         lines = (

@@ -124,11 +124,7 @@ class Loader(Generic[V]):
         """
         if not self._list_watch.metadata_only or self._codec.gvk is not None:
             return
-        kind = await kind_of(self._list_watch)
-        if kind:
-            self._codec.learn_kind(kind)
-        else:
-            self._codec.learn_no_kind()
+        self._codec.learn_discovered_kind(await kind_of(self._list_watch))
 
     async def load_list(self, mode: LoadMode) -> None:
         """List everything and pass it to the sink; list again if it would delete too much.

@@ -136,11 +136,8 @@ class ObjectList(Generic[T]):
     async def _request_page(self) -> tuple[ListMetadata, list[T]]:
         """Request a page; again, if its items come before the kind of their list, or have none."""
         if self._list_watch.metadata_only and self._codec.gvk is None:
-            kind = await self._discovery.kind_of(self._list_watch.resource)
-            if kind:
-                self._codec.learn_kind(kind)
-            else:
-                self._codec.learn_no_kind()
+            resource = self._list_watch.resource
+            self._codec.learn_discovered_kind(await self._discovery.kind_of(resource))
         try:
             return await self._request_known()
         except InvalidObjectError:

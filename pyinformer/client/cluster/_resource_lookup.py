@@ -69,7 +69,7 @@ class Catalogue:
     def by_kind(self) -> dict[str, APIResource]:
         """Return the resource of each kind: `StatefulSet.apps`, or `Secret` of the core group."""
         every = reversed(list(self._all()))  # of several versions the first, which is preferred
-        return {f"{one.kind}.{one.resource.group}".rstrip("."): one for one in every}
+        return {one.gvk.group_kind: one for one in every}
 
     def near(self, name: str) -> tuple[str, ...]:
         """Return similar names."""

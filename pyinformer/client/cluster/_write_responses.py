@@ -118,10 +118,7 @@ class ResponseReader:
             InvalidObjectError: it is not an object of this resource, or has another key.
         """
         codec = ObjectCodec[None](resource, metadata_only=True, share_labels=False)
-        if kind:
-            codec.learn_kind(kind)
-        else:
-            codec.learn_no_kind()
+        codec.learn_discovered_kind(kind)
         found = codec.decode(raw, 0, len(raw))
         if found.key != key:
             raise _another(resource, key, found)
