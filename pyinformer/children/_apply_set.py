@@ -95,6 +95,15 @@ def finalizer_of(name: str) -> str:
     return f"pyinformer.dev/{name}"
 
 
+def cleanup_finalizer_of(name: str) -> str:
+    """Return the finalizer of owners for which a function must clean up outside of the cluster.
+
+    Args:
+        name: of the sets, as `set_name` returns it.
+    """
+    return f"cleanup.pyinformer.dev/{name}"
+
+
 def stage_of(child: KubeObject[object]) -> Stage:
     """Return the stage that the marks of a child name; any client may have written them."""
     ordinal, _, name = child.metadata.labels.get(_STAGE, "").partition(".")

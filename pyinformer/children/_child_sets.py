@@ -17,6 +17,7 @@ from pyinformer._runtime.tasks import loop_time
 from pyinformer.children._apply_set import (
     PART_OF,
     OwnerMarks,
+    cleanup_finalizer_of,
     finalizer_of,
     is_child,
     owner_keys,
@@ -30,7 +31,13 @@ from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
 from pyinformer.children._status import LATE, Verdict, composed, ready_condition
 from pyinformer.controller import Result
 from pyinformer.controller.sources import any_of
-from pyinformer.errors import ChildrenNotReadyError, ConflictError, InformerError, RetryAfter
+from pyinformer.errors import (
+    ChildrenNotReadyError,
+    ConflictError,
+    InformerError,
+    RetryAfter,
+    TerminalError,
+)
 
 if TYPE_CHECKING:
     from pyinformer.cache.informer import SharedInformer
@@ -74,6 +81,7 @@ class ChildSets:
         events: where transitions of the Ready condition are recorded.
         status_fields: `conditions` and `observedGeneration`, if the status of its objects has them.
         namespaces: those that the operator follows; None for all.
+        cleans_up: whether there is something to clean up before an owner goes.
         wall_clock: Unix time in seconds.
     """
 
@@ -86,6 +94,7 @@ class ChildSets:
         events: EventRecorder,
         status_fields: frozenset[str],
         namespaces: frozenset[str] | None,
+        cleans_up: bool = False,
         wall_clock: Callable[[], float] = wall_time,
     ) -> None:
         self._cluster = cluster
@@ -95,6 +104,7 @@ class ChildSets:
         self._events = events
         self._fields = status_fields
         self._namespaces = namespaces
+        self._cleans_up = cleans_up
         self._wall_clock = wall_clock
         self._waiting_since: dict[str, tuple[str, int, float]] = {}
         """By key: the uid, which call of `ready` waits, and since when in loop time."""
@@ -138,6 +148,8 @@ class ChildSets:
         key = owner.key
         writes = OwnerWrites(self._cluster, owner, self._name)
         children = Children(self._cluster, writes, self._caches, name=self._name)
+        if self._cleans_up:  # before the function can make anything
+            await writes.hold(for_cleanup=True)
         try:
             returned = await call(children)
             if children.waits is not None:
@@ -155,30 +167,56 @@ class ChildSets:
         await self._write_status(children, _verdict_on(children))
         return returned
 
-    async def end(self, key: str, owner: KubeObject | None) -> Result | None:
-        """Delete the last stage that is there; release the owner when all are gone.
+    def keeps(self, owner: KubeObject) -> bool:
+        """Return whether an owner has the finalizer of what must be cleaned up."""
+        return cleanup_finalizer_of(self._name) in owner.metadata.finalizers
+
+    async def end(
+        self,
+        key: str,
+        owner: KubeObject | None,
+        clean_up: Callable[[], Awaitable[Result | None]] | None = None,
+    ) -> Result | None:
+        """Clean up, then delete the last stage that is there; release the owner when all are gone.
 
         Args:
             key: of the owner.
             owner: the owner, which is being deleted; None if it is gone.
+            clean_up: calls the function that cleans up outside of the cluster; None without one.
 
         Raises:
+            BaseException: what `clean_up` raised.
+            TerminalError: an earlier version of the program had one.
             InformerError: the server refused, or did not answer.
 
         Cancellation:
             Safe; the next call does the rest.
         """
         self._waiting_since.pop(key, None)
-        if owner is None or self._finalizer not in owner.metadata.finalizers:
+        if owner is None:
+            return None
+        writes = OwnerWrites(self._cluster, owner, self._name)
+        if self.keeps(owner):
+            if clean_up is None:
+                raise TerminalError(_no_cleanup(owner, self._name))
+            result = await clean_up()
+            if result is not None and result.requeue_after_seconds is not None:
+                return result  # it has not ended
+            await writes.cleaned_up()
+        return await self._end_stages(writes)
+
+    async def _end_stages(self, writes: OwnerWrites) -> Result | None:
+        owner, key = writes.object, writes.object.key
+        if self._finalizer not in owner.metadata.finalizers:
             return None
         if _ORPHAN in owner.metadata.finalizers:
-            await OwnerWrites(self._cluster, owner, self._name).release()
+            await writes.release()
             return None
         members = await self._members(owner)
         if not members:  # caches may lag, and nothing else deletes what is left
             members = await self._listed(owner)
         if not members:
-            await OwnerWrites(self._cluster, owner, self._name).release()
+            await writes.release()
             return None
         last = max(map(_stage_of, members))
         going = [one for one in members if _stage_of(one) == last]
@@ -320,6 +358,14 @@ class ChildSets:
     def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
         """Return whether this function has applied a child for this very owner."""
         return is_child(child, owner, self._name)
+
+
+def _no_cleanup(owner: KubeObject, name: str) -> str:
+    finalizer = cleanup_finalizer_of(name)
+    return (
+        f"{owner.key} waits for a cleanup= that this version of the program does not have: register"
+        f" it again, or remove the finalizer {finalizer} from the object yourself"
+    )
 
 
 def _verdict_on(children: Children) -> Verdict | None:

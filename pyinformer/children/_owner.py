@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from pyinformer.children._apply_set import OwnerMarks, finalizer_of
+from pyinformer.children._apply_set import OwnerMarks, cleanup_finalizer_of, finalizer_of
 from pyinformer.client.cluster import Cluster, head_of
 from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
 from pyinformer.errors import ConflictError, RetryAfter
@@ -32,9 +32,13 @@ class OwnerWrites:
         self._cluster = cluster
         self._name = name
         self._finalizer = finalizer_of(name)
+        self._cleanup = cleanup_finalizer_of(name)
 
-    async def hold(self) -> None:
+    async def hold(self, *, for_cleanup: bool = False) -> None:
         """Add the finalizer, unless the owner has it.
+
+        Args:
+            for_cleanup: the other one, of what must be cleaned up outside of the cluster.
 
         Raises:
             RetryAfter: the owner was deleted meanwhile.
@@ -43,9 +47,10 @@ class OwnerWrites:
         Cancellation:
             Safe.
         """
-        if self._finalizer in self.object.metadata.finalizers:
+        finalizer = self._cleanup if for_cleanup else self._finalizer
+        if finalizer in self.object.metadata.finalizers:
             return
-        held = await enter_finalizer(self._cluster, self.object, self._finalizer)
+        held = await enter_finalizer(self._cluster, self.object, finalizer)
         if held.object is None or held.phase != "active":
             raise RetryAfter(CHANGED_SECONDS, f"{self.object.key} was deleted meanwhile")
         self.object = held.object  # type: ignore[assignment]  # objects of a cluster have no view
@@ -65,6 +70,19 @@ class OwnerWrites:
             await leave_finalizer(self._cluster, held, attempts=1)
         except ConflictError as error:
             raise self._changed() from error
+
+    async def cleaned_up(self) -> None:
+        """Remove the finalizer of what has been cleaned up; others may have changed the owner.
+
+        Raises:
+            InformerError: as `finalizer`.
+
+        Cancellation:
+            Safe; the finalizer may or may not have been removed.
+        """
+        held = await enter_finalizer(self._cluster, self.object, self._cleanup, add=False)
+        await leave_finalizer(self._cluster, held)
+        self.object = held.object or self.object  # type: ignore[assignment]  # as above
 
     async def widen(self, marks: OwnerMarks) -> None:
         """Add to the marks what they lack.

@@ -16,7 +16,7 @@ import typer
 
 from pyinformer._printable import Lines
 from pyinformer.cli import _options
-from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED
+from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, FAILED, SIGNALLED
 from pyinformer.cli._shutdown import (
     Interruption,
     detach_closed_pipes,
@@ -611,6 +611,53 @@ def rbac(
                 errors=sys.stderr,
             )
         )
+
+
+@app.command(epilog=EPILOG)
+def diff(
+    target: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="An Operator.")],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="An object that it reconciles: namespace/name.")
+    ],
+    *,
+    namespace: _options.Namespaces = None,
+    timeout_seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long the caches may take; then exit status 3.")
+    ] = 60.0,
+    show_secrets: _options.ShowSecrets = False,
+    context: _options.Context = None,
+    kubeconfig: _options.Kubeconfig = None,
+    server: _options.Server = None,
+    user: _options.User = None,
+    group: _options.Groups = None,
+    verbose: _options.Verbose = False,
+) -> None:
+    """Print what the functions of an Operator would change now for one object, and change nothing.
+
+    They are called once. Each write is a dry run, which the server checks and does not store; what
+    a function does outside of the cluster is done.
+    """
+    from pyinformer.cli._diff import Difference
+    from pyinformer.cli._target import load_operator
+    from pyinformer.errors import InformerError
+
+    _configure_logs(verbose)
+    access = _options.access_of(kubeconfig, context, server, user, group)
+    namespaces = _options.namespaces_of(namespace, all_namespaces=False)
+    try:
+        operator = load_operator(target)
+    except InformerError as error:
+        print(f"pyinformer diff: {error}", file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    difference = Difference(
+        access=access,
+        operator=operator,
+        key=key,
+        namespaces=namespaces,
+        timeout_seconds=timeout_seconds,
+        shows_secrets=show_secrets,
+    )
+    raise typer.Exit(difference.run(output=sys.stdout, errors=sys.stderr))
 
 
 @app.command()

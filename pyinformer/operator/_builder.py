@@ -247,6 +247,7 @@ class ControllerBuilder:
             events=self.event_recorder,
             status_fields=each.status_fields,
             namespaces=self.namespaces,
+            cleans_up=each.cleanup is not None,
         )
 
     def sources_of_deletions(

@@ -8,7 +8,7 @@ The declaration is stored on the class; there is no registry.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar, final, get_args
 
@@ -32,6 +32,7 @@ _STEP: Final = re.compile(
     r"\.?(?P<name>[^.\[\]]+)"
     r"""|\[(?:\d+|\*|\?\(@\.(?P<field>[\w.]+) ?== ?(?:"[^"\\]*"|'[^'\\]*'|\d+|true|false)\))\]"""
 )
+_PARENT_TYPE: Final = "applyset.kubernetes.io/is-parent-type"
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
@@ -275,6 +276,24 @@ def definitions_of(models: Iterable[tuple[type, CustomResource]]) -> list[JSONOb
             reason = f"{resource[1]} of {versions} are two versions of one resource: {cure}"
             raise InvalidModelError(model.__name__, "", reason)
     return [definition_of(model, declared) for model, declared in found.values()]
+
+
+def label_parents(definitions: Iterable[JSONObject], owners: Collection[str]) -> list[JSONObject]:
+    """Return definitions of which those of owners of ApplySets have the label of such a kind.
+
+    Args:
+        definitions: the definitions.
+        owners: the names of those whose objects have children.
+
+    Source:
+        KEP-3659, ApplySet specification: custom kinds as parents.
+    """
+    return [
+        {**one, "metadata": {**one["metadata"], "labels": {_PARENT_TYPE: "true"}}}
+        if one["metadata"]["name"] in owners
+        else one
+        for one in definitions
+    ]
 
 
 def _check_names(model: type, declared: CustomResource, other: type, its: CustomResource) -> None:

@@ -94,6 +94,8 @@ def decide(
     spec, kept = _merged(current, wanted)
     written = marked(wanted, operator, version)["metadata"]["annotations"]
     metadata = {**current["metadata"], "annotations": {**annotations, **written}}
+    if labels := wanted["metadata"].get("labels"):
+        metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     edited = {**current, "metadata": metadata, "spec": spec}
     return Decision(None if edited == current else edited, kept=kept)
 

@@ -47,6 +47,7 @@ from pyinformer.operator._custom_resource import (
     CustomResource,
     declared_resource,
     definitions_of,
+    label_parents,
 )
 from pyinformer.operator._daemons import (
     DAEMON_WORKERS,
@@ -70,8 +71,10 @@ from pyinformer.operator._definition_merge import check_version
 from pyinformer.operator._installed_definitions import DefinitionInstaller
 from pyinformer.operator._rbac import Rights, Written, checked_writes
 from pyinformer.operator._reconciler import (
+    CleanupFunction,
     Reconciler,
     UnreadableFunction,
+    check_cleanup,
     check_function,
     check_selectors,
     check_terms,
@@ -270,6 +273,7 @@ class Operator:
         workers: int = 1,
         options: ControllerOptions | None = None,
         on_unreadable: UnreadableFunction | None = None,
+        cleanup: CleanupFunction[M] | None = None,
         every_seconds: float | None = None,
         name: str | None = None,
     ) -> Register[M]:
@@ -314,6 +318,12 @@ class Operator:
                 the function, with the cached KubeObject, for an object that does not fit the
                 model: to remove a finalizer, or to set a condition. It returns and raises as the
                 function does.
+            cleanup: `(request, object, cluster)`, async or plain, for a function with children: it
+                removes what that has made outside of the cluster. It is called when the object is
+                deleted, before its children are, until it has returned: after an error with
+                backoff, after a Result with `requeue_after_seconds` at that time. A finalizer
+                keeps the object, and is added before the first call of the function. If the
+                process ends at the wrong moment, it is called again.
             every_seconds: each object is reconciled at least this often, at moments of its own
                 within the period, as long as it exists: for a state outside Kubernetes. Whatever a
                 call took or raised, the next one is at the next such moment, beside retries.
@@ -338,6 +348,7 @@ class Operator:
         def register(function: Any, /) -> Any:  # noqa: ANN401 - the overloads are Register's
             check_function(function)
             check_unreadable(on_unreadable, checked)
+            check_cleanup(cleanup, function)
             reconciler = Reconciler(
                 name=chosen,
                 resource=resource,
@@ -352,6 +363,7 @@ class Operator:
                 options=options or ControllerOptions(),
                 decoded=self._decoded,
                 on_unreadable=on_unreadable,
+                cleanup=cleanup,
                 every_seconds=every_seconds,
                 uid_range=self._uid_range,
             )
@@ -810,9 +822,11 @@ class Operator:
             for each, declaration in zip(self._models(), declarations, strict=True)
             if each.model is not None and declaration is not None
         ]
-        return (
+        found = (
             definitions_of(declared) if self._loaded is None else self._loaded.definitions(declared)
         )
+        resources = [each.resource for each in self._models() if each.takes_children]
+        return label_parents(found, {f"{each.resource}.{each.group}" for each in resources})
 
     def webhook_configurations(
         self, *, service_account: str | None = None, ca_bundle: bytes | None = None

@@ -50,6 +50,12 @@ ReconcileFunction: TypeAlias = (
 plain function runs in a thread, and gets the blocking face of the cluster. One whose third argument
 is called `children` gets them in place of the cluster, and is called for objects that are there."""
 
+CleanupFunction: TypeAlias = (
+    Callable[[Request, M, Cluster], Awaitable[Result | None]]
+    | Callable[[Request, M, BlockingCluster], Result | None]
+)
+"""Called for an object that is being deleted, before its children are deleted."""
+
 UnreadableFunction: TypeAlias = (
     Callable[[Request, KubeObject, Cluster, ModelMismatchError], Awaitable[Result | None]]
     | Callable[[Request, KubeObject, BlockingCluster, ModelMismatchError], Result | None]
@@ -75,6 +81,7 @@ class Reconciler:
     options: ControllerOptions
     decoded: DecodedObjects
     on_unreadable: UnreadableFunction | None = None
+    cleanup: CleanupFunction[Any] | None = None
     every_seconds: float | None = None
     uid_range: UidRange | None = None
     daemon: DaemonTerms | None = None
@@ -161,17 +168,28 @@ class Reconciler:
         if sets is None:
             return reconcile
 
+        has_cleanup = self.cleanup is not None
+        clean_up: Callable[[Request, Any, Any], Any] = self.cleanup or function
+        cleaning = ClusterFunction(clean_up, cluster, field_manager=field_manager)
+
         @shown_as(function)
         async def with_children(request: Request, obj: KubeObject | None) -> Result | None:
             """Call the function with the model and its children, if the object is there."""
             with writing_as(field_manager):
-                if obj is None or obj.metadata.deletion_timestamp:
+                is_going = obj is None or bool(obj.metadata.deletion_timestamp)
+                if obj is None or (is_going and not (has_cleanup and sets.keeps(obj))):
                     return await sets.end(request.key, obj)
                 try:
                     given = self._decode(obj)
                 except ModelMismatchError as error:
                     return await report(request, obj, error)
                 with self._remembered(given, obj):
+                    if is_going:
+                        return await sets.end(
+                            request.key,
+                            obj,
+                            lambda: cleaning(lambda its: clean_up(request, given, its)),
+                        )
                     return await sets.reconcile(
                         obj, lambda children: calling(lambda _: function(request, given, children))
                     )
@@ -263,6 +281,28 @@ def check_function(function: object) -> None:
     if takes_children(function) and not is_asynchronous(function):
         reason = f"{name_of(function)} waits for its children, so that it must be `async def`"
         raise InvalidTypeError("function", reason)
+
+
+def check_cleanup(cleanup: CleanupFunction[Any] | None, function: object) -> None:
+    """Refuse a function that cannot be called as `cleanup`.
+
+    Args:
+        cleanup: the function; None for none.
+        function: the reconcile function.
+
+    Raises:
+        InvalidArgumentError: the reconcile function does not have children.
+        InvalidTypeError: with its name.
+    """
+    if cleanup is None:
+        return
+    if not takes_children(function):
+        reason = (
+            f"is for functions whose third argument is called `children`; {name_of(function)} gets"
+            " objects that are being deleted itself: use pyinformer.controller.finalizer in it"
+        )
+        raise InvalidArgumentError("cleanup", reason)
+    check_callable(cleanup, "cleanup(request, object, cluster)", 3)
 
 
 def check_unreadable(hook: UnreadableFunction | None, model: type | None) -> None:

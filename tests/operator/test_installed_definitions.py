@@ -342,3 +342,25 @@ def test_the_option_must_be_a_flag() -> None:
     wrong: Any = "yes"
     with pytest.raises(InvalidArgumentError, match="install_definitions"):
         pyinformer.Operator("a", install_definitions=wrong)
+
+
+async def test_the_definition_of_an_owner_of_children_has_the_label_of_such_kinds(
+    api: APIServer,
+) -> None:
+    """`kubectl apply --applyset` asks for it; other labels stay."""
+    label = "applyset.kubernetes.io/is-parent-type"
+    await start(api, operator())
+    assert "labels" not in definition(api)["metadata"]
+    api.patch(*_DEFINITIONS, _NAME, {"metadata": {"labels": {"team": "db"}}})
+    app = pyinformer.Operator("db-operator", install_definitions=True)
+
+    @app.reconcile("acme.io/v1", "databases", model=Database, owns=[("v1", "secrets")])
+    async def owning(request: object, database: object, children: object) -> None:
+        """Have children, perhaps."""
+
+    found = await start(api, app)
+    assert found["metadata"]["labels"] == {"team": "db", label: "true"}
+    again = await start(api, app)
+    assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+    (printed,) = app.custom_resource_definitions()
+    assert printed["metadata"]["labels"] == {label: "true"}
