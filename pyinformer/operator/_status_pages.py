@@ -131,7 +131,8 @@ class StatusPages:
         reconciling = (one for one in self._watched() if not isinstance(one, _ONLY_CACHES))
         waits = list(_waits_of(key, (one.status() for one in reconciling)))
         if shown != "text":
-            return {"explanations": _plain(found), "waits": _plain(dict(waits))}
+            shown_waits = [{"controller": name, **_plain(wait)} for name, wait in waits]
+            return {"explanations": _plain(found), "waits": shown_waits}
         lines = (
             printable(f"{name} waits for {wait.seconds:.0f} s: {wait.waiting_for}")
             for name, wait in waits

@@ -7,80 +7,111 @@ child is deleted by hand, another one is refused by admission, and a stage never
 from __future__ import annotations
 
 import asyncio
-import logging
+import json
+import subprocess
+import sys
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 import anyio
-import msgspec
 import pytest
 
-import pyinformer
 from pyinformer import APIStatusError, TransportError
-from pyinformer.children import Children, Status
-from pyinformer.leaderelection import LeaderElectionOptions
-from pyinformer.operator import custom_resource
-from tests.children.desired import READY_STATUS, stateful_set
+from tests.children.desired import READY_STATUS
+from tests.integration import shop_replica
 from tests.integration.definitions import DEFINITIONS, is_created, is_gone, served
 from tests.integration.objects import unique
+from tests.integration.servers import RealServer
+from tests.integration.shop_replica import GROUP, LEASE, OWNED, body_of, operator_of
 from tests.waiting import pause, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
-    from pyinformer import Cluster, OperatorRun, Request, Result
+    from pyinformer import Cluster
     from pyinformer.objects import JSONObject
     from tests.integration.servers import Server
 
-_QUICK = LeaderElectionOptions(
-    lease_duration_seconds=5.0, renew_deadline_seconds=3.0, retry_period_seconds=1.0
-)
-_OWNED = [("v1", "secrets"), ("apps/v1", "statefulsets"), ("v1", "configmaps")]
-_GROUP = "shops.suite.example.com"
 _POLICIES = "admissionregistration.k8s.io/v1"
-_EXPECTED = ("refused", "is left to itself")  # the child, and the term of the leader that is killed
 _REFUSED = "the tenant's quota of addresses is used up"
+_EXPECTED = (
+    "/refused failed: InvalidError",  # the child that admission refuses
+    "failed: TransportError",  # a call while the server is down
+)
+_OUTAGE_SECONDS = 8.0  # longer than a term
 
 
-class _Spec(msgspec.Struct):
-    image: str = "example.com/shop:1"
-    address: str = "yes"
+class _Replicas:
+    """The processes of the operator. Whatever happens, they end with the block."""
 
+    def __init__(self, place: _Place, folder: Path) -> None:
+        self._place = place
+        self._folder = folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-class _ShopStatus(Status, frozen=True):
-    image: str = ""
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        for name in tuple(self._processes):
+            self.kill(name)
 
-@custom_resource(f"{_GROUP}/v1", "shops", kind="Shop")
-class _Shop(msgspec.Struct):
-    spec: _Spec
-    status: _ShopStatus = _ShopStatus()
+    def start(self, identity: str) -> None:
+        """Start a replica."""
+        server = self._place.server
+        settings = {
+            "url": server.api.url,
+            "ca_file": str(server.api.ca_file),
+            "token": server.token,
+            "identity": identity,
+            "namespace": self._place.namespace,
+        }
+        with (self._folder / f"{identity}.log").open("ab") as log:
+            self._processes[identity] = subprocess.Popen(
+                [sys.executable, "-m", shop_replica.__name__, json.dumps(settings)], stderr=log
+            )
 
+    def kill(self, identity: str) -> None:
+        """Send SIGKILL to a replica, and wait until it has ended."""
+        process = self._processes.pop(identity)
+        process.kill()
+        process.wait()
 
-def _app(identity: str, namespace: str) -> pyinformer.Operator:
-    election = pyinformer.LeaderElection(identity=identity, namespace=namespace, options=_QUICK)
-    app = pyinformer.Operator("shop-operator", leader_election=election)
+    async def leader(self) -> str:
+        """Wait until a replica that runs holds the Lease; return it."""
+        found = ""
 
-    @app.reconcile(f"{_GROUP}/v1", "shops", model=_Shop, owns=_OWNED)
-    async def reconcile(request: Request, shop: _Shop, children: Children) -> Result:
-        name = request.name
-        await children.apply([_body("Secret", f"{name}-net")], stage="network")
-        await children.apply([stateful_set(name, shop.spec.image)], stage="data")
-        await children.ready()
-        address = {"address": shop.spec.address}
-        await children.apply([_body("ConfigMap", f"{name}-url", data=address)], stage="access")
-        return children.status(_ShopStatus(image=shop.spec.image))
+        def is_held() -> bool:
+            nonlocal found
+            with suppress(APIStatusError, TransportError):
+                lease = self._place.server.api.get(
+                    "coordination.k8s.io/v1", "leases", LEASE, self._place.namespace
+                )
+                found = str(lease["spec"].get("holderIdentity") or "")
+            return found in self._processes
 
-    return app
+        await until(is_held, timeout_seconds=100)
+        return found
 
+    def dead(self) -> list[str]:
+        """Return the replicas that have ended by themselves."""
+        return [name for name, one in self._processes.items() if one.poll() is not None]
 
-def _body(kind: str, name: str, **fields: Any) -> JSONObject:
-    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **fields}
+    def errors(self) -> list[str]:
+        """Return what they have logged as errors, without what was expected."""
+        lines = [
+            line
+            for log in sorted(self._folder.glob("*.log"))
+            for line in log.read_text(encoding="utf-8").splitlines()
+            if line.startswith(("ERROR", "CRITICAL", "Traceback"))
+        ]
+        return [line for line in lines if not any(words in line for words in _EXPECTED)]
 
 
 def _shop(name: str, namespace: str, **spec: str) -> JSONObject:
     metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": f"{_GROUP}/v1", "kind": "Shop", "metadata": metadata, "spec": spec}
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Shop", "metadata": metadata, "spec": spec}
 
 
 class _Place:
@@ -93,7 +124,7 @@ class _Place:
 
     def condition(self, name: str) -> tuple[str, str, str]:
         """Return the Ready condition of a shop: status, reason and message."""
-        shop = self.server.api.get(f"{_GROUP}/v1", "shops", name, self.namespace)
+        shop = self.server.api.get(f"{GROUP}/v1", "shops", name, self.namespace)
         for one in shop.get("status", {}).get("conditions", []):
             if one["type"] == "Ready":
                 return one["status"], one["reason"], one["message"]
@@ -111,7 +142,7 @@ class _Place:
     def change(self, name: str, image: str) -> None:
         """Have a user write another image."""
         patch = {"spec": {"image": image}}
-        self.server.api.patch(f"{_GROUP}/v1", "shops", name, patch, self.namespace)
+        self.server.api.patch(f"{GROUP}/v1", "shops", name, patch, self.namespace)
 
     def refuse_addresses(self) -> None:
         """Have the server refuse ConfigMaps without an address."""
@@ -146,7 +177,7 @@ class _Place:
 
     async def until_it_refuses(self, cluster: Cluster) -> None:
         """Wait until the policy is in force: a moment later on a real server."""
-        probe = _body("ConfigMap", "probe", data={"address": "no"})
+        probe = body_of("ConfigMap", "probe", data={"address": "no"})
         probe["metadata"]["namespace"] = self.namespace
         with anyio.fail_after(100):
             while True:
@@ -165,7 +196,7 @@ class _Place:
             await pause(0.2)
 
     def _collect(self) -> None:
-        for api_version, plural in _OWNED:
+        for api_version, plural in OWNED:
             for one in self.server.api.list(api_version, plural, self.namespace):
                 meta = one["metadata"]
                 if meta.get("deletionTimestamp") and meta.get("finalizers"):
@@ -201,34 +232,36 @@ async def _until_image(place: _Place, image: str) -> None:
     await until(has_it, timeout_seconds=100)
 
 
-@pytest.mark.timeout(300)
+async def _outage(server: Server) -> None:
+    """Kill the server for some seconds; the one of this process only forgets and cuts."""
+    if isinstance(server, RealServer):
+        await asyncio.to_thread(server.api.kill)
+        await pause(_OUTAGE_SECONDS)
+    await asyncio.to_thread(server.restart)
+
+
+@pytest.mark.timeout(400)
 async def test_the_end_states_of_an_operator_with_stages_are_right(
-    server: Server, caplog: pytest.LogCaptureFixture
+    server: Server, tmp_path: Path
 ) -> None:
     place = _Place(server)
-    first, second = (_app(identity, place.namespace) for identity in ("one", "two"))
-    (definition,) = first.custom_resource_definitions()
+    (definition,) = operator_of("none", place.namespace).custom_resource_definitions()
     await asyncio.to_thread(place.refuse_addresses)
     async with (
         served(server, definition),
         server.connect() as cluster,
-        server.connect() as other,
         _workloads(place),
     ):
         await place.until_it_refuses(cluster)
-        leading = first.running(cluster, namespaces=place.namespace, health_port=None)
-        await leading.start()
-        async with second.running(other, namespaces=place.namespace, health_port=None):
-            await _scenes(place, leading, definition)
-    wrong = [
-        one.getMessage()
-        for one in caplog.records
-        if one.levelno >= logging.ERROR and not any(each in one.getMessage() for each in _EXPECTED)
-    ]
-    assert wrong == []
+        with _Replicas(place, tmp_path) as replicas:
+            replicas.start("one")
+            replicas.start("two")
+            await _scenes(place, replicas, definition)
+            assert replicas.dead() == []
+        assert replicas.errors() == []
 
 
-async def _scenes(place: _Place, leading: OperatorRun, definition: JSONObject) -> None:
+async def _scenes(place: _Place, replicas: _Replicas, definition: JSONObject) -> None:
     server, namespace = place.server, place.namespace
     shops = (_shop("good", namespace), _shop("stuck", namespace))
     for shop in (*shops, _shop("refused", namespace, address="no")):
@@ -243,16 +276,15 @@ async def _scenes(place: _Place, leading: OperatorRun, definition: JSONObject) -
     await asyncio.to_thread(server.api.delete, "v1", "secrets", "good-net", namespace)
     await until(lambda: place.has("secrets", "good-net"), timeout_seconds=100)
 
-    await asyncio.to_thread(server.restart)
+    await _outage(server)
     await asyncio.to_thread(place.change, "good", "example.com/shop:2")
     await _until_image(place, "example.com/shop:2")
 
-    elector = leading.elector
-    assert elector is not None
-    elector.abort()  # as a process that is killed: its Lease is not released
+    leader = await replicas.leader()
+    replicas.kill(leader)
     await asyncio.to_thread(place.change, "good", "example.com/shop:3")
     await _until_image(place, "example.com/shop:3")
-    await leading.aclose()
+    assert await replicas.leader() != leader
 
     name = definition["metadata"]["name"]
     await asyncio.to_thread(server.api.delete, *DEFINITIONS, name)
@@ -261,11 +293,11 @@ async def _scenes(place: _Place, leading: OperatorRun, definition: JSONObject) -
     again = _shop("good", namespace, image="example.com/shop:4")
     await until(lambda: is_created(server, again), timeout_seconds=100)
     await _until_image(place, "example.com/shop:4")
-    uid = server.api.get(f"{_GROUP}/v1", "shops", "good", namespace)["metadata"]["uid"]
+    uid = server.api.get(f"{GROUP}/v1", "shops", "good", namespace)["metadata"]["uid"]
     child = server.api.get("v1", "configmaps", "good-url", namespace)
     assert [one["uid"] for one in child["metadata"]["ownerReferences"]] == [uid]
 
-    shops_now = (f"{_GROUP}/v1", "shops", "good", namespace)
+    shops_now = (f"{GROUP}/v1", "shops", "good", namespace)
     await asyncio.to_thread(server.api.delete, *shops_now)
     await until(lambda: is_gone(server, *shops_now), timeout_seconds=100)
     assert not place.has("secrets", "good-net")

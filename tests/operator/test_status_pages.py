@@ -416,6 +416,40 @@ async def test_an_operator_shows_its_caches_and_its_controllers(api: APIServer) 
     assert "It is cached at " in explained[1]
 
 
+async def test_waits_of_one_key_on_two_clusters_are_both_explained(api: APIServer) -> None:
+    """They have controllers of one name, as those of a fleet do."""
+
+    async def reconcile(request: Any, obj: Any) -> pyinformer.Result:
+        return pyinformer.Result(waiting_for=f"the {request.cluster} database")
+
+    async with (
+        pyinformer.connect(server=api.url, name="eu") as eu,
+        pyinformer.connect(server=api.url, name="us") as us,
+        SharedInformerFactory(eu) as of_eu,
+        SharedInformerFactory(us) as of_us,
+    ):
+        controllers = [
+            pyinformer.Controller("databases", reconcile, factory.informer("v1", "pods"))
+            for factory in (of_eu, of_us)
+        ]
+        async with (
+            controllers[0],
+            controllers[1],
+            Health(of_eu, of_us, *controllers).server() as server,
+        ):
+            for one in controllers:
+                await until(lambda one=one: one.status().waiting_keys)  # type: ignore[misc]
+            _, text = await fetched(server.url, "/explain?key=default/a")
+            _, body = await fetched(server.url, "/explain?key=default/a&format=json")
+
+    assert "waits for" in text
+    waits = json.loads(body)["waits"]
+    assert [(one["controller"], one["request"], one["waiting_for"]) for one in waits] == [
+        ("databases", "eu:default/a", "the eu database"),
+        ("databases", "us:default/a", "the us database"),
+    ]
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no SIGUSR1")
 async def test_an_operator_logs_its_status_at_a_signal(
     api: APIServer, caplog: pytest.LogCaptureFixture

@@ -54,7 +54,7 @@ async def test_each_trouble_is_shown_the_worst_first_and_a_key_is_explained() ->
             ["watching", "eu: configmaps.v1 in shop"],
         ]
         assert '"list" is missing' in informers[0]
-        assert "audit | eu: pods.v1 | 6 |" in (await rows(page, "handlers"))[0]
+        assert "audit | eu: pods.v1 | 7 |" in (await rows(page, "handlers"))[0]
         assert (await rows(page, "controllers"))[0].startswith("hot loop | databases | ")
         assert "eu:shop/slow" in (await rows(page, "workers"))[0]
         failing = [row.split(" | ")[2:5] for row in await rows(page, "failing-keys")]
@@ -64,6 +64,7 @@ async def test_each_trouble_is_shown_the_worst_first_and_a_key_is_explained() ->
             ["eu:shop/search", "1", "QuotaExceededError"],
         ]
         assert "eu:shop/spinning" in (await rows(page, "hot-keys"))[0]
+        assert "eu:shop/staged | StatefulSet shop/db: 0 of" in (await rows(page, "waiting-keys"))[0]
         assert (await rows(page, "leases"))[0].startswith("leads | ops/db-operator | pod-1 | pod-1")
         assert [row.split(" | ")[:2] for row in await rows(page, "clusters")] == [
             ["down", "us"],

@@ -69,6 +69,8 @@ async def troubled_program(*, hostile: str = "") -> AsyncIterator[Program]:
             raise QuotaExceededError
         if request.key == "shop/spinning":
             return Result(requeue_after_seconds=0.0)
+        if request.key == "shop/staged":
+            return Result(waiting_for=f"StatefulSet shop/db: 0 of 3 are ready{hostile}")
         if request.key == "shop/slow":
             await go_on.wait()
         return None
@@ -82,7 +84,14 @@ async def troubled_program(*, hostile: str = "") -> AsyncIterator[Program]:
         return pyinformer.connect(server=api.url, name=name)
 
     with APIServer() as api:
-        for key in (*_FAILING, "shop/spinning", "shop/slow", "shop/web-1", "shop/web-2"):
+        for key in (
+            *_FAILING,
+            "shop/spinning",
+            "shop/staged",
+            "shop/slow",
+            "shop/web-1",
+            "shop/web-2",
+        ):
             namespace, _, name = key.partition("/")
             api.create(pod(name, namespace=namespace))
         api.faults.add(Fault(status=403, resource="secrets", message=hostile, times=None))
@@ -103,6 +112,7 @@ async def troubled_program(*, hostile: str = "") -> AsyncIterator[Program]:
             async with controller, health.server() as server, _leading(elector):
                 await until(lambda: secrets.status().reflector.last_error)
                 await until(lambda: controller.status().hot)
+                await until(lambda: controller.status().waiting_keys)
                 await until(lambda: elector.status().is_leading)
                 await until(lambda: pods.status().handlers[0].in_flight_key)
                 yield Program(server, api, pods)

@@ -328,6 +328,18 @@ const SECTIONS = [
     ],
   },
   {
+    title: "Waiting keys",
+    records: (status) => ofControllers(status, (one) => one.waiting_keys).map((data) => keyRecord(["idle", "waits"], data)),
+    columns: [
+      state,
+      controllerName,
+      requestKey,
+      { title: "For", is: ({ data }) => text(data.waiting_for), kind: "long" },
+      { title: "Since", is: ({ data }) => seconds(data.seconds), kind: "number" },
+      explainKey,
+    ],
+  },
+  {
     title: "Hot keys",
     records: (status) => ofControllers(status, (one) => one.hot_loops).map((data) => keyRecord(["warn", "slowed"], data)),
     columns: [
