@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +181,34 @@ async def test_the_end_of_the_block_lets_held_requests_pass(apiserver: APIServer
             group.start_soon(cluster.create, _config_map("a"))
             await came.wait()
             assert _names(apiserver) == []
+
+    assert _names(apiserver) == ["a"]
+
+
+async def test_a_block_that_ends_as_soon_as_a_request_is_held_lets_it_pass(
+    apiserver: APIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function runs in the loop of the test before the thread of the server goes on."""
+    submit, came = asyncio.run_coroutine_threadsafe, threading.Event()
+
+    def submit_slowly(*args: Any) -> Any:
+        future = submit(*args)
+        came.wait(10)  # the thread of the server is not scheduled until the block has ended
+        return future
+
+    async def hold(request: InterceptedRequest) -> None:
+        if request.verb == "create":
+            held.set()
+            await anyio.sleep_forever()
+
+    async with cluster_of(apiserver) as cluster, anyio.create_task_group() as group:
+        await cluster.discovery.kind("v1", "ConfigMap")
+        held = anyio.Event()
+        with apiserver.intercept(hold):
+            monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", submit_slowly)
+            group.start_soon(cluster.create, _config_map("a"))
+            await held.wait()
+        came.set()
 
     assert _names(apiserver) == ["a"]
 

@@ -184,6 +184,8 @@ class _Entry:
             return await found
         future = asyncio.run_coroutine_threadsafe(_awaiting(found), self._loop)
         self._pending.add(future)
+        if self._is_closed:  # by the thread of the test, which did not find the future yet
+            future.cancel()
         try:
             return await asyncio.wrap_future(future)
         finally:
