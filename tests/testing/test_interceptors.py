@@ -188,7 +188,7 @@ async def test_the_end_of_the_block_lets_held_requests_pass(apiserver: APIServer
 async def test_a_block_that_ends_as_soon_as_a_request_is_held_lets_it_pass(
     apiserver: APIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The function runs in the loop of the test before the thread of the server goes on."""
+    """The function runs in the loop of the test before the thread of the server continues."""
     submit, came = asyncio.run_coroutine_threadsafe, threading.Event()
 
     def submit_slowly(*args: Any) -> Any:
