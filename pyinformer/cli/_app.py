@@ -634,8 +634,9 @@ def diff(
 ) -> None:
     """Print what the functions of an Operator would change now for one object, and change nothing.
 
-    They are called once. Each write is a dry run, which the server checks and does not store; what
-    a function does outside of the cluster is done.
+    They are called once, and each write is a dry run, which the server checks and does not store.
+
+    What a function does outside of the cluster is done.
     """
     from pyinformer.cli._diff import Difference
     from pyinformer.cli._target import load_operator
