@@ -69,6 +69,8 @@ class Verdict:
     """None if the record does not have it."""
     objects: float | int | str = 0
     """How many objects it was measured with."""
+    is_elsewhere: bool = False
+    """Whether it was measured on another machine than most of the record."""
 
     @property
     def is_of_another_size(self) -> bool:
@@ -355,8 +357,14 @@ def judged(record: Record, goals: Sequence[Goal] = GOALS) -> list[Verdict]:
         for row in section.rows
     }
     objects = {section.name: section.workload.get("objects", 0) for section in record.sections}
+    elsewhere = {section.name for section in record.sections if section.machine}
     return [
-        Verdict(goal, rows.get((goal.run, goal.measures, goal.peer)), objects.get(goal.run, 0))
+        Verdict(
+            goal,
+            rows.get((goal.run, goal.measures, goal.peer)),
+            objects.get(goal.run, 0),
+            is_elsewhere=goal.run in elsewhere,
+        )
         for goal in goals
     ]
 

@@ -41,7 +41,7 @@ def index_page(record: Record) -> str:
         "# Benchmarks",
         "",
         *([_SMOKE, ""] if "smoke" in record.size else []),
-        f"Measured on {record.date[:10]} ({_sizes(record)}): {_shown(record.machine)}.",
+        f"Measured until {record.date[:10]} ({_sizes(record)}): {_shown(record.machine)}.",
         "",
         *_elsewhere(record),
         f"Versions: {versions}.",
@@ -123,7 +123,8 @@ def _goal_cells(verdict: Verdict) -> tuple[str, ...]:
     }
     target = goal.target or f"<= {number(goal.limit)}"
     measures = goal.measures.removesuffix(_RATIO)
-    return (goal.work, f"{measures}: {goal.peer}", reached, target, words[verdict.is_met])
+    work = f"{goal.work} \\*" if verdict.is_elsewhere else goal.work
+    return (work, f"{measures}: {goal.peer}", reached, target, words[verdict.is_met])
 
 
 def _ratio_cells(row: Row) -> tuple[str, ...]:
@@ -186,7 +187,11 @@ def _elsewhere(record: Record) -> list[str]:
         if section.machine:
             runs.setdefault(_shown(section.machine), []).append(section.name)
     found = [f"`{'`, `'.join(names)}`: {machine}." for machine, names in runs.items()]
-    return [f"On another machine, {'; '.join(found)}", ""] if found else []
+    if not found:
+        return []
+    marks = "Their goals are marked with an asterisk; what the machines do to the ratios is at the"
+    where = f"{marks} beginning of [the misses](misses.md)."
+    return [f"On another machine, {'; '.join(found)} {where}", ""]
 
 
 def _machine_word(name: str, value: object) -> str:

@@ -35,13 +35,14 @@ from pyinformer.errors import (
     ChildrenNotReadyError,
     ConflictError,
     InformerError,
+    InvalidTypeError,
     RetryAfter,
     TerminalError,
 )
 
 if TYPE_CHECKING:
     from pyinformer.cache.informer import SharedInformer
-    from pyinformer.client.cluster import APIResource, Cluster, Propagation
+    from pyinformer.client.cluster import APIResource, Body, Cluster, Propagation
     from pyinformer.controller import EventRecorder
     from pyinformer.controller.sources import PredicateFunction
     from pyinformer.objects import GroupVersionResource, KubeObject
@@ -52,6 +53,8 @@ _UNCACHED_SECONDS: Final = 5.0  # kinds of earlier versions of a program have no
 _SHOWN: Final = 10  # children in one message
 _LISTED_NAMESPACES: Final = 20  # one by one; of more, a list of all costs less
 _ORPHAN: Final = "orphan"  # the garbage collector's: `kubectl delete --cascade=orphan`
+_GOING: Final = "BeingDeleted"
+_FAILED_CLEANUP: Final = "CleanupFailed"
 _ALL_READY: Final = Verdict(is_ready=True, reason="ChildrenReady", message="")
 
 
@@ -164,7 +167,7 @@ class ChildSets:
             await self._explain(children, error)
             raise
         self._waiting_since.pop(key, None)
-        await self._write_status(children, _verdict_on(children))
+        await self._write_status(children.owner, children.given, _verdict_on(children))
         return returned
 
     def keeps(self, owner: KubeObject) -> bool:
@@ -197,13 +200,40 @@ class ChildSets:
             return None
         writes = OwnerWrites(self._cluster, owner, self._name)
         if self.keeps(owner):
-            if clean_up is None:
-                raise TerminalError(_no_cleanup(owner, self._name))
-            result = await clean_up()
-            if result is not None and result.requeue_after_seconds is not None:
-                return result  # it has not ended
+            continues = await self._cleaned_up(owner, clean_up)
+            if continues is not None:
+                waits = Verdict(False, _GOING, continues.waiting_for or "cleanup= continues")
+                await self._write_status(owner, None, waits)
+                return continues
             await writes.cleaned_up()
         return await self._end_stages(writes)
+
+    async def _cleaned_up(
+        self, owner: KubeObject, clean_up: Callable[[], Awaitable[Result | None]] | None
+    ) -> Result | None:
+        """Call what cleans up; return what it wants to be called again for, or None at its end.
+
+        An error of it is shown in the status, and raised.
+        """
+        try:
+            if clean_up is None:
+                raise TerminalError(_no_cleanup(owner, self._name))
+            returned: object = await clean_up()
+            if returned is not None and not isinstance(returned, Result):
+                what = f"returned {type(returned).__name__}; it must be None or a Result"
+                raise InvalidTypeError("cleanup", what)
+        except InformerError as error:
+            await self._show(owner, Verdict(False, _FAILED_CLEANUP, str(error)), error)
+            raise
+        except Exception as error:  # its text may be a secret of the user's
+            text = f"cleanup= has raised {type(error).__name__}: see the log of the operator"
+            await self._show(owner, Verdict(False, _FAILED_CLEANUP, text), error)
+            raise
+        if returned is None or (
+            returned.requeue_after_seconds is None and not returned.waiting_for
+        ):
+            return None
+        return returned
 
     async def _end_stages(self, writes: OwnerWrites) -> Result | None:
         owner, key = writes.object, writes.object.key
@@ -226,6 +256,7 @@ class ChildSets:
         stage = stage_of(going[0].child)
         names = _shown([one.name for one in going])
         self._waiting_since[key] = (owner.metadata.uid, 0, loop_time())
+        await self._write_status(owner, None, Verdict(False, _GOING, f"{names} must be gone"))
         is_cached = all(one.api.resource in self._caches.resources for one in going)
         return Result(
             None if is_cached else _UNCACHED_SECONDS,
@@ -245,7 +276,8 @@ class ChildSets:
             left = since + error.timeout_seconds - now
             if left <= 0:
                 left, reason = None, LATE
-        await self._write_status(children, _unready(reason, error.waiting_for))
+        unready = _unready(reason, error.waiting_for)
+        await self._write_status(children.owner, children.given, unready)
         return Result(left, waiting_for=str(error))
 
     async def _delete(self, member: _Member, propagation: Propagation | None = None) -> None:
@@ -257,21 +289,29 @@ class ChildSets:
 
     async def _explain(self, children: Children, error: Exception) -> None:
         """Show in the status why a child could not be applied; the error itself is raised."""
-        if not children.problem:
-            return
+        if children.problem:
+            refused = Verdict(False, "ChildRefused", children.problem)
+            await self._show(children.owner, refused, error, given=children.given)
+
+    async def _show(
+        self, owner: KubeObject, verdict: Verdict, error: Exception, *, given: Body | None = None
+    ) -> None:
+        """Write the status after an error, which is the one that counts."""
         try:
-            await self._write_status(children, Verdict(False, "ChildRefused", children.problem))
+            await self._write_status(owner, given, verdict)
         except InformerError as another:
             error.add_note(f"the status could not be written either: {another}")
 
-    async def _write_status(self, children: Children, verdict: Verdict | None) -> None:
+    async def _write_status(
+        self, owner: KubeObject, given: Body | None, verdict: Verdict | None
+    ) -> None:
         """Write the status, if it has conditions or the function has returned one.
 
         Args:
-            children: of this call.
-            verdict: about its children; None if it has said nothing about them.
+            owner: in its newest version.
+            given: what the function has returned.
+            verdict: what becomes of the condition; None if nothing was said about children.
         """
-        owner, given = children.owner, children.given
         if given is None and (verdict is None or not self._fields):
             return
         before = ready_condition(owner)
@@ -285,7 +325,9 @@ class ChildSets:
         is_late = verdict.reason == LATE and before.get("reason") != LATE
         if is_ready and not was_ready:
             self._events.event(owner, "Ready", "all children are ready")
-        elif (was_ready and not is_ready) or is_late:
+        elif verdict.reason == _GOING:
+            return  # a client has asked for it
+        elif (was_ready and not is_ready) or is_late or verdict.reason == _FAILED_CLEANUP:
             self._events.event(owner, verdict.reason, verdict.message, type="Warning")
 
     async def _prune(self, children: Children, writes: OwnerWrites) -> None:

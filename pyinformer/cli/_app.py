@@ -624,6 +624,10 @@ def diff(
     timeout_seconds: Annotated[
         float, typer.Option(min=0.1, help="How long the caches may take; then exit status 3.")
     ] = 60.0,
+    outside: Annotated[
+        bool,
+        typer.Option("--outside", help="Call functions with cleanup=, and that, too."),
+    ] = False,
     show_secrets: _options.ShowSecrets = False,
     context: _options.Context = None,
     kubeconfig: _options.Kubeconfig = None,
@@ -632,11 +636,12 @@ def diff(
     group: _options.Groups = None,
     verbose: _options.Verbose = False,
 ) -> None:
-    """Print what the functions of an Operator would change now for one object, and change nothing.
+    """Print what the functions of an Operator would change in the cluster now, for one object.
 
     They are called once, and each write is a dry run, which the server checks and does not store.
 
-    What a function does outside of the cluster is done.
+    What a function does elsewhere is done, also by a connection that it opens itself. Those with
+    cleanup= are not called without --outside.
     """
     from pyinformer.cli._diff import Difference
     from pyinformer.cli._target import load_operator
@@ -657,6 +662,7 @@ def diff(
         namespaces=namespaces,
         timeout_seconds=timeout_seconds,
         shows_secrets=show_secrets,
+        outside=outside,
     )
     raise typer.Exit(difference.run(output=sys.stdout, errors=sys.stderr))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
@@ -17,21 +18,33 @@ import msgspec
 
 from pyinformer._printable import printable
 from pyinformer.cache.informer import SharedInformerFactory, wait_for_cache_sync
-from pyinformer.cli._dry_run import DryRunConnection, Effect, folded
+from pyinformer.cli._dry_run import IGNORED, DryRunConnection, Effect, folded
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE
 from pyinformer.cli._shutdown import Shutdown, run
 from pyinformer.cli.objects import CommandError
 from pyinformer.cli.output import Output
 from pyinformer.client.cluster import Cluster
 from pyinformer.client.transport import NetworkConnection
-from pyinformer.errors import CacheSyncTimeoutError, InformerError
-from pyinformer.objects import REDACTED, JSONObject, JSONValue, decoder_of, dump_yaml, redacted
+from pyinformer.errors import CacheSyncTimeoutError, ConflictError, InformerError, NotFoundError
+from pyinformer.objects import (
+    REDACTED,
+    JSONObject,
+    JSONValue,
+    decoder_of,
+    dump_yaml,
+    redacted,
+    redacted_words,
+)
 
 if TYPE_CHECKING:
     from pyinformer.cli.objects import ServerAccess
-    from pyinformer.controller import Controller
+    from pyinformer.controller import Controller, Outcome
     from pyinformer.operator import Operator
 
+_ACTS_OUTSIDE: Final = (
+    "its function has cleanup=, so that it acts outside of the cluster, where nothing is a dry run:"
+    " add --outside to call it"
+)
 _decode: Final = decoder_of()
 _CHANGED: Final = f"{REDACTED} (changed)"
 _NOTHING: Final = "/dev/null"  # as in the patches of version control
@@ -54,6 +67,8 @@ class Difference:
     timeout_seconds: float
     """How long its caches may take."""
     shows_secrets: bool
+    outside: bool
+    """Functions are called that act outside of the cluster, too."""
 
     def run(self, *, output: TextIO, errors: TextIO) -> int:
         """Print what would change. Call it in the main thread.
@@ -90,22 +105,24 @@ class Difference:
             self._synced(cluster) as controllers,
         ):
             for controller in controllers:
+                title = f"{controller.name} {self.key}"
+                if controller.engine.acts_outside and not self.outside:
+                    errors.line(printable(f"{title}: {_ACTS_OUTSIDE}"))
+                    status = FAILED
+                    continue
                 connection.effects.clear()
-                for prepare in controller.engine.before_attach:
-                    await prepare()
-                outcome = await controller.reconcile_once(self.key)
+                with redirect_stdout(sys.stderr):  # not what a function prints
+                    for prepare in controller.engine.before_attach:
+                        await prepare()
+                    outcome = await controller.reconcile_once(self.key)
                 texts = [text for text in map(self._text, folded(connection.effects)) if text]
                 for text in texts:
                     output.write(text)
-                end = f"{controller.name} {self.key}: "
+                errors.line(printable(f"{title}: {_end(outcome, len(texts))}"))
                 if outcome.error is not None:
-                    end += f"{type(outcome.error).__name__}: {outcome.error}"
                     status = FAILED
-                elif outcome.result is not None and outcome.result.waiting_for:
-                    end += f"waits for {outcome.result.waiting_for}; what comes then is not known"
-                else:
-                    end += f"{len(texts)} changes" if texts else "nothing would change"
-                errors.line(printable(end))
+                if connection.stored_at:
+                    raise CommandError(f"{connection.stored_at}: {IGNORED}")
         return status
 
     @asynccontextmanager
@@ -123,6 +140,7 @@ class Difference:
         try:
             informers = {each for one in reconciling for each in one.engine.informers}
             for informer in informers:
+                await cluster.discovery.resource(informer.scope.resource)  # fails soon, with a cure
                 await informer.start()
             await wait_for_cache_sync(
                 *informers, timeout_seconds=self.timeout_seconds, fail_fast=True
@@ -137,10 +155,14 @@ class Difference:
         for one in controllers:
             for primary in one.engine.primaries:
                 names.add(str(primary.scope))
-                if primary.lister.get(self.key) is not None:
+                namespace = self.key.rpartition("/")[0]
+                is_covered = not namespace or primary.scope.covers(namespace)
+                if is_covered and primary.lister.get(self.key) is not None:
                     concerned.append(one)
         if not concerned:
-            raise CommandError(f"there is no object {self.key!r} among {', '.join(sorted(names))}")
+            among = ", ".join(sorted(names))
+            hint = "" if "/" in self.key else "; one in a namespace is namespace/name"
+            raise CommandError(f"there is no object {self.key!r} among {among}{hint}")
         return concerned
 
     def _text(self, effect: Effect) -> str:
@@ -183,6 +205,23 @@ class Difference:
         return dump_yaml(_sorted(shown)).splitlines()
 
 
+def _end(outcome: Outcome, changes: int) -> str:
+    """Return how a function ended."""
+    error, result = outcome.error, outcome.result
+    if error is not None:
+        text = str(error)
+        if not isinstance(error, InformerError):  # it may quote what it was about
+            text = redacted_words(text, kind="Secret")
+        elif changes and isinstance(error, NotFoundError | ConflictError):
+            text += "; its own writes are dry runs, which its later requests do not see"
+        return f"{type(error).__name__}: {text}"
+    if result is not None and result.waiting_for:
+        return f"waits for {result.waiting_for}; what comes then is not known"
+    if not changes:
+        return "nothing would change"
+    return f"{changes} object{'s' if changes > 1 else ''} would change"
+
+
 def _sorted(value: JSONValue) -> JSONValue:
     """Return a value with its keys in order: servers answer in any."""
     return _decode(msgspec.json.encode(value, order="sorted"))
@@ -194,5 +233,6 @@ def _compared(values: JSONValue, earlier: JSONValue) -> JSONValue:
         return REDACTED if values == earlier else _CHANGED
     known = earlier if isinstance(earlier, dict) else {}
     return {
-        name: REDACTED if known.get(name) == value else _CHANGED for name, value in values.items()
+        name: REDACTED if known.get(name, value) == value else _CHANGED
+        for name, value in values.items()
     }

@@ -15,14 +15,15 @@ from pyinformer.client.transport import (
     NetworkConnection,
     Query,
 )
-from pyinformer.errors import NotFoundError, ProtocolError
+from pyinformer.errors import LifecycleError, NotFoundError, ProtocolError
 from pyinformer.objects import JSONObject, decoder_of
 
 _decode: Final = decoder_of(dict[str, Any])
 _DRY_RUN: Final = ("dryRun", "All")
 _STATUS: Final = "/status"
 _SHOWN_AS_ASKED: Final = frozenset({"Status", "TokenRequest"})
-_IGNORED: Final = "the server has stored it, although it was a dry run; nothing more is written"
+_PROXY: Final = "/proxy"
+IGNORED: Final = "the server has stored it, although it was a dry run; nothing more is written"
 _SELECTION: Final = frozenset({"labelSelector", "fieldSelector"})
 
 
@@ -52,7 +53,8 @@ class DryRunConnection:
         """What the writes so far would have changed, in their order."""
         self._inner = inner
         self._network = network
-        self._stored_at = ""  # the request that the server did not take as a dry run
+        self.stored_at: str = ""
+        """The request that the server has carried out, although it was a dry run; or nothing."""
 
     @property
     def config(self) -> ClusterConfig:
@@ -105,8 +107,10 @@ class DryRunConnection:
         found: list[JSONObject] = []
         is_write = method != "GET"
         if is_write:
-            if self._stored_at:
-                raise ProtocolError(self._stored_at, _IGNORED)
+            if self.stored_at:
+                raise ProtocolError(self.stored_at, IGNORED)
+            if _PROXY in path:
+                raise LifecycleError(f"{method} {path} is for a workload, which knows no dry run")
             if method != "POST":
                 found = await self._live(path, query, timeout_seconds)
             query = (*(one for one in query if one != _DRY_RUN), _DRY_RUN)
@@ -124,13 +128,37 @@ class DryRunConnection:
         )
         if method == "DELETE":
             self.effects += [Effect(each, _left(each)) for each in found]
+            now = await self._live(path, query, timeout_seconds) if found else found
+            is_stored = not {*map(_state_of, found)} <= {*map(_state_of, now)}
         elif is_write and (after := _would_be(raw, body)) is not None:
-            before = found[0] if found else None
-            self.effects.append(Effect(before, after))
-            if _version_of(after) not in ("", _version_of(before or {})):
-                self._stored_at = f"{method} {path}"
-                raise ProtocolError(self._stored_at, _IGNORED)
+            before, is_stored = await self._before(path, found, after, timeout_seconds)
+            self.effects.append(Effect(before, None if _is_released(after) else after))
+        else:
+            return raw
+        if is_stored:
+            self.stored_at = f"{method} {path}"
+            raise ProtocolError(self.stored_at, IGNORED)
         return raw
+
+    async def _before(
+        self,
+        path: str,
+        found: list[JSONObject],
+        after: JSONObject,
+        timeout_seconds: float | None,
+    ) -> tuple[JSONObject | None, bool]:
+        """Return what a dry run began with, and whether the server has stored its result.
+
+        A dry run leaves the version as it is; another client may have changed it meanwhile.
+        """
+        before = found[0] if found else None
+        version = _version_of(after)
+        if version in ("", _version_of(before or {})):
+            return before, False
+        if not found:
+            return before, True
+        now = await self._live(path, (), timeout_seconds)
+        return (now[0] if now else before), now == [after]
 
     async def _live(
         self, path: str, query: Query, timeout_seconds: float | None
@@ -176,7 +204,8 @@ class DryRunConnection:
 def folded(effects: Iterable[Effect]) -> list[Effect]:
     """Return one effect for each object, in the order of their first writes.
 
-    A dry run does not see those before it: each began with what the server has.
+    A dry run does not see those before it: each began with what the server has. So one that undoes
+    an earlier one changes nothing, and the earlier change stays.
     """
     found: dict[tuple[str, ...], Effect] = {}
     for effect in effects:
@@ -198,7 +227,14 @@ def folded(effects: Iterable[Effect]) -> list[Effect]:
 
 
 def _changed(value: Any, before: Any, after: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a value with the changes from one to another; lists change as a whole."""
+    """Return a value with the changes from one to another; of a list, its items."""
+    if value == before:
+        return after
+    if before is None and isinstance(after, list | dict):  # both writes have made it
+        before = type(after)()
+    if isinstance(value, list) and isinstance(before, list) and isinstance(after, list):
+        kept_items = [one for one in value if one in after or one not in before]
+        return kept_items + [one for one in after if one not in before and one not in value]
     if not (isinstance(value, dict) and isinstance(before, dict) and isinstance(after, dict)):
         return value if before == after else after
     kept = {name: each for name, each in value.items() if name in after or name not in before}
@@ -235,6 +271,19 @@ def _left(obj: JSONObject) -> JSONObject | None:
         return None
     marked = {"deletionTimestamp": metadata.get("deletionTimestamp") or "(now)"}
     return obj | {"metadata": metadata | marked}
+
+
+def _is_released(obj: JSONObject) -> bool:
+    """Return whether nothing holds an object any more that is being deleted."""
+    metadata = obj["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and not (
+        metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    )
+
+
+def _state_of(obj: JSONObject) -> tuple[object, ...]:
+    metadata = obj["metadata"]
+    return metadata.get("uid"), metadata.get("deletionTimestamp")
 
 
 def _version_of(obj: JSONObject) -> str:

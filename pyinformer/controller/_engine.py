@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _SHOWN_FAILING: Final = 20  # keys in the status: people read no more
-_SHOWN_WAITING: Final = 100  # a slow rollout may stop as many, and each is asked for by its key
+_SHOWN_WAITING: Final = 100  # a slow rollout may stop as many; the rest are counted
 _KEYS_SECONDS: Final = 10.0  # for initial keys, if namespaces have used up the time of the start
 _RELEASED: Final = 64  # held requests that come back in one step of the loop
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout", "panic")
@@ -120,6 +120,8 @@ class Engine(Generic[V]):
 
     object_tasks: ObjectTasks[Any] | None = None
     """The tasks that its reconciles start; None if they start none."""
+    acts_outside: bool = False
+    """Whether its reconciles are known to do something outside of the cluster."""
 
     def __init__(
         self,

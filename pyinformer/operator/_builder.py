@@ -198,6 +198,7 @@ class ControllerBuilder:
         if beats is not None:
             reconcile = beats.timed(reconcile, waits_for_event=each.waits_for_event)
         controller = self._new(each, reconcile, informers)
+        controller.engine.acts_outside = each.cleanup is not None
         if beats is not None:
             beats.attach(controller)
             if self._wall_clock is not None:

@@ -367,7 +367,7 @@ def checked_terms(finalizer: str | None, limit: int) -> DaemonTerms:
 def passing_deletions(
     predicate: PredicateFunction[None] | None,
 ) -> PredicateFunction[None] | None:
-    """Return a predicate that also passes the beginning of a deletion, which ends a daemon."""
+    """Return a predicate that also passes the beginning of a deletion, which ends what is there."""
     return None if predicate is None else any_of(predicate, _deletion_begins)
 
 

@@ -80,6 +80,7 @@ from pyinformer.operator._reconciler import (
     check_terms,
     check_unreadable,
     checked_model,
+    takes_children,
 )
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
@@ -323,7 +324,8 @@ class Operator:
                 deleted, before its children are, until it has returned: after an error with
                 backoff, after a Result with `requeue_after_seconds` at that time. A finalizer
                 keeps the object, and is added before the first call of the function. If the
-                process ends at the wrong moment, it is called again.
+                process ends at the wrong moment, it is called again; after a Result with
+                `waiting_for`, at the next event.
             every_seconds: each object is reconciled at least this often, at moments of its own
                 within the period, as long as it exists: for a state outside Kubernetes. Whatever a
                 call took or raised, the next one is at the next such moment, beside retries.
@@ -358,7 +360,7 @@ class Operator:
                 watches=watched,
                 label_selector=label_selector,
                 field_selector=field_selector,
-                predicate=predicate,
+                predicate=passing_deletions(predicate) if takes_children(function) else predicate,
                 workers=workers,
                 options=options or ControllerOptions(),
                 decoded=self._decoded,

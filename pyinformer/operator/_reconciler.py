@@ -303,6 +303,8 @@ def check_cleanup(cleanup: CleanupFunction[Any] | None, function: object) -> Non
         )
         raise InvalidArgumentError("cleanup", reason)
     check_callable(cleanup, "cleanup(request, object, cluster)", 3)
+    if takes_children(cleanup):
+        raise InvalidTypeError("cleanup", f"{name_of(cleanup)} gets the cluster, and no children")
 
 
 def check_unreadable(hook: UnreadableFunction | None, model: type | None) -> None:

@@ -84,6 +84,12 @@ def a_run(world: World, **options: Any) -> tuple[Provider, Making, Run]:
     return provider, making, run
 
 
+def ready(world: World) -> tuple[str, str, str]:
+    """Return the Ready condition of the database."""
+    (found,) = owner(world)["status"]["conditions"]
+    return found["status"], found["reason"], found["message"]
+
+
 def delete(world: World) -> None:
     """Delete the database."""
     world.delete("acme.io/v1", "databases", "orders", namespace="shop")
@@ -133,6 +139,72 @@ def test_cleanup_that_needs_more_time_keeps_the_object(world: World) -> None:
     provider.result = None
     run.ok()
     assert world.list("acme.io/v1", "databases") == []
+
+
+def test_cleanup_that_waits_keeps_the_object_until_its_next_call(world: World) -> None:
+    provider, _, run = a_run(world)
+    provider.result = Result(waiting_for="the last backup")
+    delete(world)
+    outcome = run.ok()
+    assert outcome.result is not None
+    assert outcome.result.waiting_for == "the last backup"
+    assert ready(world) == ("False", "BeingDeleted", "the last backup")
+    provider.result = None
+    run.ok()
+    assert (provider.made, world.list("acme.io/v1", "databases")) == (set(), [])
+
+
+def test_a_cleanup_that_fails_is_in_the_status_without_its_words(world: World) -> None:
+    provider, _, run = a_run(world)
+    assert ready(world)[0] == "True"
+    provider.error = OSError("password=s3cret")
+    delete(world)
+    assert run().error is provider.error
+    status, reason, message = ready(world)
+    assert (status, reason) == ("False", "CleanupFailed")
+    assert "OSError" in message
+    assert "s3cret" not in message
+
+
+def test_an_owner_whose_stages_are_being_deleted_is_not_ready(world: World) -> None:
+    desired = Desired()
+    desired.stages = {"data": [config_map("data")], "access": [config_map("url")]}
+    run = Run(world, desired)
+    run.ok()
+    delete(world)
+    run.ok()
+    assert ready(world) == ("False", "BeingDeleted", "ConfigMap shop/url must be gone")
+
+
+def test_a_cleanup_that_returns_something_else_releases_nothing(world: World) -> None:
+    async def drop(request: Request, database: Database, cluster: Cluster) -> Any:
+        return "done"
+
+    run = Run(world, Desired(), cleanup=drop)
+    run.ok()
+    delete(world)
+    error = run().error
+    assert isinstance(error, InvalidTypeError)
+    assert "returned str; it must be None or a Result" in str(error)
+    assert owner(world)["metadata"]["finalizers"] == [FINALIZER]
+
+
+@pytest.mark.parametrize("has_stages", [True, False])
+def test_a_predicate_does_not_drop_the_deletion(world: World, has_stages: bool) -> None:
+    provider = Provider(world)
+    making = Making(provider)
+    if has_stages:
+        making.stages = {"data": [config_map("data")], "access": [config_map("url")]}
+
+    def comes_or_goes(old: object, new: object) -> bool:
+        return old is None or new is None
+
+    options: JSONObject = {} if has_stages else {"cleanup": provider.drop}
+    run = Run(world, making, predicate=comes_or_goes, **options)
+    run.ok()
+    world.enqueued_by(run.controller)
+    delete(world)
+    assert KEY in {str(one) for one in world.enqueued_by(run.controller)}
 
 
 def test_cleanup_comes_before_the_stages_are_deleted_and_once(world: World) -> None:
@@ -280,6 +352,14 @@ def test_wrong_arguments_are_refused_where_they_are_given() -> None:
     wrong: Any = lambda request: None  # noqa: E731 - as a user writes it
     register = app.reconcile("acme.io/v1", "databases", owns=OWNED, cleanup=wrong)
     with pytest.raises(InvalidTypeError, match="cleanup"):
+        register(with_children)
+
+    async def drop_children(request: Request, database: object, children: object) -> None:
+        """As if it got them."""
+
+    wrong = drop_children
+    register = app.reconcile("acme.io/v1", "databases", owns=OWNED, cleanup=wrong)
+    with pytest.raises(InvalidTypeError, match="gets the cluster, and no children"):
         register(with_children)
     wrong = "drop"
     register = app.reconcile("acme.io/v1", "databases", owns=OWNED, cleanup=wrong)

@@ -12,6 +12,10 @@ def test_the_operator_of_the_page_waits_for_its_stage() -> None:
     pages.module_of(PAGE).test_traffic_waits_for_the_web_stage()
 
 
+def test_the_user_of_the_page_is_dropped_before_its_object_is_gone() -> None:
+    pages.module_of(PAGE).test_a_user_is_dropped_before_its_object_is_gone()
+
+
 def test_the_children_of_the_page_go_with_their_owner() -> None:
     page = pages.module_of(PAGE)
     with World([page.SHOP]) as world:
