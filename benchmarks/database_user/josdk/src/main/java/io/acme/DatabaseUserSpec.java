@@ -1,0 +1,6 @@
+package io.acme;
+
+public class DatabaseUserSpec {
+
+  public String database;
+}
