@@ -322,12 +322,13 @@ class ChildSets:
         was_ready, is_ready = (
             each.get("status") == "True" for each in (before, ready_condition(found))
         )
-        is_late = verdict.reason == LATE and before.get("reason") != LATE
+        is_trouble = verdict.reason in {LATE, _FAILED_CLEANUP}
+        is_news = is_trouble and before.get("reason") != verdict.reason
         if is_ready and not was_ready:
             self._events.event(owner, "Ready", "all children are ready")
         elif verdict.reason == _GOING:
             return  # a client has asked for it
-        elif (was_ready and not is_ready) or is_late or verdict.reason == _FAILED_CLEANUP:
+        elif (was_ready and not is_ready) or is_news:
             self._events.event(owner, verdict.reason, verdict.message, type="Warning")
 
     async def _prune(self, children: Children, writes: OwnerWrites) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple, final
@@ -20,9 +21,13 @@ from pyinformer.objects import JSONObject, decoder_of
 
 _decode: Final = decoder_of(dict[str, Any])
 _DRY_RUN: Final = ("dryRun", "All")
-_STATUS: Final = "/status"
+_OF_STATUS: Final = re.compile(  # the other names of a path may be "status", too
+    r"((?:/api/[^/]+|/apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+/[^/]+)/status"
+)
 _SHOWN_AS_ASKED: Final = frozenset({"Status", "TokenRequest"})
-_PROXY: Final = "/proxy"
+_OF_A_WORKLOAD: Final = re.compile(
+    r"/api/v1/(?:namespaces/[^/]+/)?(?:pods|services|nodes)/[^/]+/proxy(?:/.*)?"
+)
 IGNORED: Final = "the server has stored it, although it was a dry run; nothing more is written"
 _SELECTION: Final = frozenset({"labelSelector", "fieldSelector"})
 
@@ -109,7 +114,7 @@ class DryRunConnection:
         if is_write:
             if self.stored_at:
                 raise ProtocolError(self.stored_at, IGNORED)
-            if _PROXY in path:
+            if _OF_A_WORKLOAD.fullmatch(path):
                 raise LifecycleError(f"{method} {path} is for a workload, which knows no dry run")
             if method != "POST":
                 found = await self._live(path, query, timeout_seconds)
@@ -164,11 +169,12 @@ class DryRunConnection:
         self, path: str, query: Query, timeout_seconds: float | None
     ) -> list[JSONObject]:
         """Return what the server has at the path of a write: an object, several, or nothing."""
+        of_status = _OF_STATUS.fullmatch(path)
         selection = [one for one in query if one[0] in _SELECTION]
         try:
             raw = await self._inner.request(
                 "GET",
-                path.removesuffix(_STATUS),
+                of_status[1] if of_status else path,
                 query=selection,
                 timeout_seconds=timeout_seconds,
             )

@@ -30,6 +30,7 @@ import pyinformer
 
 app = pyinformer.Operator("shops")
 outside = pyinformer.Operator("shops")
+foreign = pyinformer.Operator("foreign")
 idle = pyinformer.Operator("idle")
 wanted = json.loads(Path("wanted.json").read_text(encoding="utf-8"))
 OWNED = [("v1", "secrets"), ("v1", "pods")]
@@ -68,6 +69,10 @@ async def watcher(request, versions, cluster):
 @app.every(3600, name="audit")
 async def audit(cluster):
     raise AssertionError("diff has called a timer")
+
+
+@foreign.reconcile("acme.io/v1", "shops")
+async def of_a_missing_kind(request, shop, cluster): ...
 
 
 @idle.every(3600, name="audit")
@@ -382,6 +387,20 @@ def test_a_write_for_a_workload_is_refused(shop: Shop, apiserver: APIServer) -> 
     assert not any("/proxy" in one.path for one in apiserver.requests)
 
 
+def test_an_object_may_be_called_as_a_part_of_a_path(shop: Shop, apiserver: APIServer) -> None:
+    shop.wanted["stages"] = {"": [pod("proxy"), pod("status")]}
+
+    done = shop.diff()
+
+    assert done.exit_code == 0
+    assert "then/Pod/default/proxy" in done.stdout
+    shop.reconcile(server=apiserver.url)
+    shop.wanted["stages"] = {"": [pod("proxy")]}
+    gone = shop.diff().stdout
+    assert "--- now/Pod/default/status\n+++ /dev/null\n" in gone
+    assert "Pod/default/proxy" not in gone
+
+
 def test_an_error_that_quotes_an_object_is_cut(shop: Shop) -> None:
     shop.wanted["error"] = "cannot use {'data': {'password': 'cmVk'}}"
 
@@ -417,6 +436,9 @@ def test_an_owner_that_is_being_deleted_shows_its_release(shop: Shop, apiserver:
     ("arguments", "words"),
     [
         pytest.param(["shop_operator:app", "default/x"], "no object 'default/x' among", id="key"),
+        pytest.param(
+            ["shop_operator:foreign", "default/x"], "the server does not serve it", id="definition"
+        ),
         pytest.param(["shop_operator:app", "x"], "is namespace/name", id="no-namespace"),
         pytest.param(
             ["shop_operator:app", "default/orders", "-n", "other"], "in other", id="elsewhere"
