@@ -48,7 +48,12 @@ from pyinformer.operator._health_verdicts import (
 
 if TYPE_CHECKING:
     from pyinformer.client.cluster import Cluster, PooledClusterStatus
-    from pyinformer.controller import ControllerStatus, EngagedClusterStatus, WaitingKeyStatus
+    from pyinformer.controller import (
+        ControllerStatus,
+        EngagedClusterStatus,
+        FailingKeyStatus,
+        WaitingKeyStatus,
+    )
     from pyinformer.fleet import FleetClusterStatus
     from pyinformer.operator._health_server import Page
 
@@ -65,6 +70,7 @@ _ONLY_CACHES: Final = (SharedInformerFactory, SharedInformer)
 _WAITS: Final = b""  # lets the event loop run
 
 _Record = TypeVar("_Record")
+_OfKey = TypeVar("_OfKey", "FailingKeyStatus", "WaitingKeyStatus")
 Judge: TypeAlias = Callable[[Sequence[Status]], HealthVerdict]
 """Decides one question, such as whether the program is ready, from the statuses of everything."""
 
@@ -112,7 +118,7 @@ class StatusPages:
         return Document(JSON, self._json())
 
     def explain(self, query: Mapping[str, str]) -> str | JSONObject:
-        """Explain what the caches hold for a key, and what its reconciles wait for.
+        """Explain what the caches hold for a key, and why its reconciles fail or wait.
 
         Args:
             query: `key=namespace/name`; `informer=pods.v1` for one of several; `format=json`
@@ -129,15 +135,21 @@ class StatusPages:
         found = [one.explain(key) for one in self._informers(query.get("informer", ""))]
         # Of factories and informers a status takes long, and has no reconciles.
         reconciling = (one for one in self._watched() if not isinstance(one, _ONLY_CACHES))
-        waits = list(_waits_of(key, (one.status() for one in reconciling)))
+        controllers = list(_controllers_in(one.status() for one in reconciling))
+        failures = list(_of_key(key, controllers, lambda one: one.failing_keys))
+        waits = list(_of_key(key, controllers, lambda one: one.waiting_keys))
         if shown != "text":
-            shown_waits = [{"controller": name, **_plain(wait)} for name, wait in waits]
-            return {"explanations": _plain(found), "waits": shown_waits}
-        lines = (
-            printable(f"{name} waits for {wait.seconds:.0f} s: {wait.waiting_for}")
-            for name, wait in waits
-        )
-        return "\n\n".join((*map(str, found), *lines))
+            return {
+                "explanations": _plain(found),
+                "failures": [{"controller": name, **_plain(one)} for name, one in failures],
+                "waits": [{"controller": name, **_plain(one)} for name, one in waits],
+            }
+        lines = [
+            f"{name} fails with {one.error}; retry in {one.retry_seconds:.0f} s"
+            for name, one in failures
+        ]
+        lines += [f"{name} waits for {one.seconds:.0f} s: {one.waiting_for}" for name, one in waits]
+        return "\n\n".join((*map(str, found), *map(printable, lines)))
 
     def _known(self) -> list[SharedInformer[Any]]:
         return list(dict.fromkeys(_informers_of(self._watched())))
@@ -334,13 +346,22 @@ def _fleet_of(status: Status) -> tuple[FleetClusterStatus, ...]:
     return status.clusters if isinstance(status, FleetStatus) else ()
 
 
-def _waits_of(key: str, statuses: Iterable[Status]) -> Iterator[tuple[str, WaitingKeyStatus]]:
-    """Yield what the objects of a key wait for, with the controllers; of any cluster."""
+def _controllers_in(statuses: Iterable[Status]) -> Iterator[ControllerStatus]:
     for status in statuses:
-        for controller in (*controllers_of(status), *engaged_controllers_of(status)):
-            for wait in controller.waiting_keys:
-                if key in {wait.request, wait.request.partition(":")[2]}:
-                    yield controller.name, wait
+        yield from controllers_of(status)
+        yield from engaged_controllers_of(status)
+
+
+def _of_key(
+    key: str,
+    controllers: Iterable[ControllerStatus],
+    read: Callable[[ControllerStatus], Iterable[_OfKey]],
+) -> Iterator[tuple[str, _OfKey]]:
+    """Yield the records of the objects of a key, with the controllers; of any cluster."""
+    for controller in controllers:
+        for one in read(controller):
+            if key in {one.request, one.request.partition(":")[2]}:
+                yield controller.name, one
 
 
 def _abandoned(statuses: Iterable[Status]) -> Iterator[str]:

@@ -416,6 +416,27 @@ async def test_an_operator_shows_its_caches_and_its_controllers(api: APIServer) 
     assert "It is cached at " in explained[1]
 
 
+async def test_a_key_whose_reconcile_fails_is_explained(api: APIServer) -> None:
+    app = Operator("pods")
+
+    @app.reconcile("v1", "pods")
+    async def reconcile(request: Any, given: Any, cluster: Any) -> None:
+        raise OSError("the provider is down")
+
+    async with (
+        pyinformer.connect(server=api.url) as cluster,
+        app.running(cluster, health_port=0) as run,
+    ):
+        await until(lambda: run.controllers[0].status().failing_keys)
+        text = await fetched(run.health_url or "", "/explain?key=default/a")
+        body = await fetched(run.health_url or "", "/explain?key=default/a&format=json")
+
+    assert "pods fails with OSError" in text[1]
+    assert "the provider is down" not in text[1]  # the words of an error may be a secret
+    (failure,) = json.loads(body[1])["failures"]
+    assert (failure["controller"], failure["request"]) == ("pods", "default/a")
+
+
 async def test_waits_of_one_key_on_two_clusters_are_both_explained(api: APIServer) -> None:
     """They have controllers of one name, as those of a fleet do."""
 
