@@ -29,13 +29,12 @@ from pyinformer.children._children import Children
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
 from pyinformer.children._status import LATE, Verdict, composed, ready_condition
-from pyinformer.controller import Result
+from pyinformer.controller import Result, invalid_result
 from pyinformer.controller.sources import any_of
 from pyinformer.errors import (
     ChildrenNotReadyError,
     ConflictError,
     InformerError,
-    InvalidTypeError,
     RetryAfter,
     TerminalError,
 )
@@ -220,8 +219,7 @@ class ChildSets:
                 raise TerminalError(_no_cleanup(owner, self._name))
             returned: object = await clean_up()
             if returned is not None and not isinstance(returned, Result):
-                what = f"returned {type(returned).__name__}; it must be None or a Result"
-                raise InvalidTypeError("cleanup", what)
+                raise invalid_result("cleanup=", returned)
         except InformerError as error:
             await self._show(owner, Verdict(False, _FAILED_CLEANUP, str(error)), error)
             raise

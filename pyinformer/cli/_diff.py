@@ -162,7 +162,7 @@ class Difference:
         if not concerned:
             among = ", ".join(sorted(names))
             hint = "" if "/" in self.key else "; one in a namespace is namespace/name"
-            raise CommandError(f"there is no object {self.key!r} among {among}{hint}")
+            raise CommandError(f"found no object {self.key!r} among {among}{hint}")
         return concerned
 
     def _text(self, effect: Effect) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple, final
 
 import msgspec
 
+from pyinformer.client.cluster import parts_of
 from pyinformer.client.transport import (
     Body,
     ClusterConfig,
@@ -21,13 +21,7 @@ from pyinformer.objects import JSONObject, decoder_of
 
 _decode: Final = decoder_of(dict[str, Any])
 _DRY_RUN: Final = ("dryRun", "All")
-_OF_STATUS: Final = re.compile(  # the other names of a path may be "status", too
-    r"((?:/api/[^/]+|/apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+/[^/]+)/status"
-)
 _SHOWN_AS_ASKED: Final = frozenset({"Status", "TokenRequest"})
-_OF_A_WORKLOAD: Final = re.compile(
-    r"/api/v1/(?:namespaces/[^/]+/)?(?:pods|services|nodes)/[^/]+/proxy(?:/.*)?"
-)
 IGNORED: Final = "the server has stored it, although it was a dry run; nothing more is written"
 _SELECTION: Final = frozenset({"labelSelector", "fieldSelector"})
 
@@ -114,7 +108,7 @@ class DryRunConnection:
         if is_write:
             if self.stored_at:
                 raise ProtocolError(self.stored_at, IGNORED)
-            if _OF_A_WORKLOAD.fullmatch(path):
+            if _subresource_of(path) == "proxy":
                 raise LifecycleError(f"{method} {path} is for a workload, which knows no dry run")
             if method != "POST":
                 found = await self._live(path, query, timeout_seconds)
@@ -169,12 +163,11 @@ class DryRunConnection:
         self, path: str, query: Query, timeout_seconds: float | None
     ) -> list[JSONObject]:
         """Return what the server has at the path of a write: an object, several, or nothing."""
-        of_status = _OF_STATUS.fullmatch(path)
         selection = [one for one in query if one[0] in _SELECTION]
         try:
             raw = await self._inner.request(
                 "GET",
-                of_status[1] if of_status else path,
+                path.removesuffix("/status") if _subresource_of(path) == "status" else path,
                 query=selection,
                 timeout_seconds=timeout_seconds,
             )
@@ -250,6 +243,11 @@ def _changed(value: Any, before: Any, after: Any) -> Any:  # noqa: ANN401 - JSON
         if name not in before or before[name] != each
     }
     return kept | changed
+
+
+def _subresource_of(path: str) -> str:
+    parts = parts_of(path)
+    return "" if parts is None else parts.subresource
 
 
 def _would_be(raw: bytes, body: bytes | None) -> JSONObject | None:

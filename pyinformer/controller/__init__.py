@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Reconcile,
         Result,
     )
+    from pyinformer.controller._result import invalid_result as invalid_result
     from pyinformer.controller._shutdown_signals import on_stop_signal as on_stop_signal
     from pyinformer.controller._status import (
         ControllerGroupStatus,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
 # Loaded when they are first used: a room of the wing can be used without the others.
 _HOMES = {
     "UNDECIDED": "_result",
+    "invalid_result": "_result",
     "Controller": "_controller",
     "ControllerGroup": "_controller_group",
     "ControllerGroupStatus": "_status",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import WorkerThreads, check_callable, is_asynchronous, name_of
 from pyinformer.cache.informer import core_of
-from pyinformer.controller._result import Reconcile, Result
-from pyinformer.errors import InvalidTypeError, TerminalError
+from pyinformer.controller._result import Reconcile, Result, invalid_result
+from pyinformer.errors import TerminalError
 from pyinformer.objects import KubeObject, V
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Invoker(Generic[V]):
             returned = await _await_in(context, returned)
         if returned is None or isinstance(returned, Result):
             return returned
-        raise InvalidTypeError("result", _why_invalid(self.name, returned))
+        raise invalid_result(self.name, returned)
 
     def proven_at(self, request_id: RequestId) -> float | None:
         """Return when the cache of a request's object was last proven; None if there is none."""
@@ -184,9 +184,3 @@ def _await_in(context: Context, awaitable: Awaitable[_R]) -> Generator[Any, Any,
 
 async def _awaiting(awaitable: Awaitable[_R]) -> _R:
     return await awaitable
-
-
-def _why_invalid(name: str, returned: object) -> str:
-    if isinstance(returned, BaseException):
-        return f"{name} returned {type(returned).__name__}; an error must be raised"
-    return f"{name} returned {type(returned).__name__}; it must be None or a Result"

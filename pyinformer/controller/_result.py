@@ -61,3 +61,16 @@ not request such objects, and such owners are not requested. Every exception is 
 SystemExit and KeyboardInterrupt, which end the program.
 
 A plain function runs in a thread. Two calls for one key never run at once."""
+
+
+def invalid_result(name: str, returned: object) -> InvalidTypeError:
+    """Return the error about what a function has returned in place of None or a Result.
+
+    Args:
+        name: of the function.
+        returned: what it has returned.
+    """
+    cure = "it must be None or a Result"
+    if isinstance(returned, BaseException):
+        cure = "an error must be raised"
+    return InvalidTypeError("result", f"{name} returned {type(returned).__name__}; {cure}")

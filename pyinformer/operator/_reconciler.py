@@ -56,6 +56,10 @@ CleanupFunction: TypeAlias = (
 )
 """Called for an object that is being deleted, before its children are deleted."""
 
+_Report: TypeAlias = Callable[
+    [Request, KubeObject | None, ModelMismatchError], Awaitable[Result | None]
+]
+
 UnreadableFunction: TypeAlias = (
     Callable[[Request, KubeObject, Cluster, ModelMismatchError], Awaitable[Result | None]]
     | Callable[[Request, KubeObject, BlockingCluster, ModelMismatchError], Result | None]
@@ -167,7 +171,27 @@ class Reconciler:
 
         if sets is None:
             return reconcile
+        return self._with_children(sets, calling, report, cluster, field_manager=field_manager)
 
+    def _with_children(
+        self,
+        sets: ChildSets,
+        calling: ClusterFunction,
+        report: _Report,
+        cluster: Cluster,
+        *,
+        field_manager: str,
+    ) -> TimedReconcile:
+        """Return the function for a Controller, which gets children in place of the cluster.
+
+        Args:
+            sets: of the function.
+            calling: calls it.
+            report: is called for an object that does not fit the model.
+            cluster: its cluster.
+            field_manager: the owner of the fields that it writes.
+        """
+        function: Callable[[Request, Any, Any], Any] = self.function
         has_cleanup = self.cleanup is not None
         clean_up: Callable[[Request, Any, Any], Any] = self.cleanup or function
         cleaning = ClusterFunction(clean_up, cluster, field_manager=field_manager)
