@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import socket
 import ssl
-import subprocess
-import sys
 import urllib.request
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import trustme
 
 import pyinformer
 from pyinformer.errors import ConflictError
+from tests.integration.replica_processes import ReplicaProcesses
 from tests.integration.service import Service
 from tests.waiting import now, pause
 
@@ -41,8 +39,8 @@ async def eventually(condition: Callable[[], Awaitable[bool]], what: str) -> Non
     pytest.fail(f"not within a minute: {what}")
 
 
-class Replicas:
-    """Processes behind a Service. Use it as `with`: whatever happens, they end with the block.
+class Replicas(ReplicaProcesses):
+    """Processes behind a Service.
 
     Args:
         cluster: where their Lease is.
@@ -51,19 +49,11 @@ class Replicas:
     """
 
     def __init__(self, cluster: Cluster, service: Service, settings: dict[str, Any]) -> None:
+        super().__init__(_PROGRAM, Path(settings["folder"]))
         self._cluster = cluster
         self._service = service
         self._settings = settings
-        self._folder = Path(settings["folder"])
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ports: dict[str, tuple[int, int]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for name in tuple(self._processes):
-            self.kill(name)
 
     async def start(self, name: str) -> None:
         """Start a replica, and let the Service use it when it is ready.
@@ -75,8 +65,9 @@ class Replicas:
         port, health_port = self._ports[name]
         if port in self._service.ports:
             self._service.ports.remove(port)
-        (self._folder / name).unlink(missing_ok=True)
-        self._launch(name, {"identity": name, "port": port, "health_port": health_port})
+        (self.folder / name).unlink(missing_ok=True)
+        own = {"identity": name, "port": port, "health_port": health_port}
+        self.launch(name, {**self._settings, **own})
 
         async def is_ready() -> bool:
             return await asyncio.to_thread(_is_ready, health_port)
@@ -84,22 +75,9 @@ class Replicas:
         await eventually(is_ready, f"{name} is ready")
         self._service.ports.append(port)
 
-    def _launch(self, name: str, own: dict[str, Any]) -> None:
-        settings = json.dumps({**self._settings, **own})
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", _PROGRAM, settings], stderr=log
-            )
-
     def answers_slowly(self, name: str) -> bool:
         """Return whether a replica was asked about a slow engine since its start."""
-        return (self._folder / name).exists()
-
-    def kill(self, name: str) -> None:
-        """Send SIGKILL to a replica, and wait until it has ended."""
-        process = self._processes.pop(name)
-        process.kill()
-        process.wait()
+        return (self.folder / name).exists()
 
     async def leader(self) -> str:
         """Wait until a replica that runs holds the Lease; return it."""
@@ -114,7 +92,7 @@ class Replicas:
             except pyinformer.NotFoundError:
                 return False
             found = lease.at("spec.holderIdentity", str, default="")
-            return found in self._processes
+            return found in self.processes
 
         await eventually(is_held, "a leader")
         return found

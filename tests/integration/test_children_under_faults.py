@@ -7,11 +7,8 @@ child is deleted by hand, another one is refused by admission, and a stage never
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -21,6 +18,7 @@ from tests.children.desired import READY_STATUS
 from tests.integration import shop_replica
 from tests.integration.definitions import DEFINITIONS, is_created, is_gone, served
 from tests.integration.objects import unique
+from tests.integration.replica_processes import ReplicaProcesses
 from tests.integration.servers import RealServer
 from tests.integration.shop_replica import GROUP, LEASE, OWNED, body_of, operator_of
 from tests.waiting import pause, until
@@ -42,20 +40,12 @@ _EXPECTED = (
 _OUTAGE_SECONDS = 8.0  # longer than a term
 
 
-class _Replicas:
-    """The processes of the operator. Whatever happens, they end with the block."""
+class _Replicas(ReplicaProcesses):
+    """The processes of the operator."""
 
     def __init__(self, place: _Place, folder: Path) -> None:
+        super().__init__(shop_replica.__name__, folder)
         self._place = place
-        self._folder = folder
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for name in tuple(self._processes):
-            self.kill(name)
 
     def start(self, identity: str) -> None:
         """Start a replica."""
@@ -67,16 +57,7 @@ class _Replicas:
             "identity": identity,
             "namespace": self._place.namespace,
         }
-        with (self._folder / f"{identity}.log").open("ab") as log:
-            self._processes[identity] = subprocess.Popen(
-                [sys.executable, "-m", shop_replica.__name__, json.dumps(settings)], stderr=log
-            )
-
-    def kill(self, identity: str) -> None:
-        """Send SIGKILL to a replica, and wait until it has ended."""
-        process = self._processes.pop(identity)
-        process.kill()
-        process.wait()
+        self.launch(identity, settings)
 
     async def leader(self) -> str:
         """Wait until a replica that runs holds the Lease; return it."""
@@ -89,20 +70,20 @@ class _Replicas:
                     "coordination.k8s.io/v1", "leases", LEASE, self._place.namespace
                 )
                 found = str(lease["spec"].get("holderIdentity") or "")
-            return found in self._processes
+            return found in self.processes
 
         await until(is_held, timeout_seconds=100)
         return found
 
     def dead(self) -> list[str]:
         """Return the replicas that have ended by themselves."""
-        return [name for name, one in self._processes.items() if one.poll() is not None]
+        return [name for name, one in self.processes.items() if one.poll() is not None]
 
     def errors(self) -> list[str]:
         """Return what they have logged as errors, without what was expected."""
         lines = [
             line
-            for log in sorted(self._folder.glob("*.log"))
+            for log in sorted(self.folder.glob("*.log"))
             for line in log.read_text(encoding="utf-8").splitlines()
             if line.startswith(("ERROR", "CRITICAL", "Traceback"))
         ]
