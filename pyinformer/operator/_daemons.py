@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, cast, final
 import anyio
 import typing_extensions
 
-from pyinformer._runtime.tasks import check_callable, is_asynchronous, loop_time, name_of
+from pyinformer._runtime.tasks import (
+    check_callable,
+    is_asynchronous,
+    is_in_thread,
+    loop_time,
+    name_of,
+)
 from pyinformer.client.cluster import Cluster, writing_as
 from pyinformer.controller import UNDECIDED, ObjectTask, ObjectTasks, Result
 from pyinformer.controller.conventions import check_finalizer, enter_finalizer, leave_finalizer
@@ -343,7 +349,7 @@ def check_daemon(function: object, name: str | None) -> str:
     """
     shape = "daemon(request, versions, cluster)"
     check_callable(function, shape, 3)
-    if not is_asynchronous(function):
+    if not is_asynchronous(function) or is_in_thread(function):
         reason = f"must be `async def {shape}`: move what blocks into asyncio.to_thread"
         raise invalid_handler(name_of(function), reason)
     chosen = getattr(function, "__name__", "") if name is None else name

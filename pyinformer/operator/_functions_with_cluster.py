@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, final
 
-from pyinformer._runtime.tasks import WorkerThreads, is_asynchronous, name_of, refuse_awaitable
+from pyinformer._runtime.tasks import (
+    WorkerThreads,
+    check_callable,
+    is_asynchronous,
+    is_in_thread,
+    name_of,
+    refuse_awaitable,
+)
 from pyinformer.blocking import run_with_cluster
 from pyinformer.client.cluster import Cluster, writing_as
 from pyinformer.controller import Result
+from pyinformer.errors import invalid_handler
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -26,6 +34,28 @@ def shown_as(original: object) -> Callable[[F], F]:
         return function
 
     return decorate
+
+
+def check_cluster_function(function: object, shape: str, arguments: int) -> None:
+    """Refuse a function that cannot be called so, or that would get the wrong kind of cluster.
+
+    Args:
+        function: the user's function.
+        shape: the signature that it should have, for the error: `every(cluster)`.
+        arguments: how many arguments it will be called with.
+
+    Raises:
+        InvalidTypeError: with the function's name and `shape`. `in_thread` makes an `async def` of
+            a plain function: it would get a Cluster, whose methods a thread cannot await, so that
+            its writes would not be made, without an error.
+    """
+    check_callable(function, shape, arguments)
+    if is_in_thread(function):
+        reason = (
+            "must not be marked by in_thread: without it, a plain function runs in a thread as"
+            " well, and gets a BlockingCluster"
+        )
+        raise invalid_handler(name_of(function), reason)
 
 
 def _refusal_of(function: Callable[..., Any]) -> str:

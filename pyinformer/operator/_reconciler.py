@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
-from pyinformer._runtime.tasks import check_callable, check_plain, is_asynchronous, name_of
+from pyinformer._runtime.tasks import check_plain, is_asynchronous, name_of
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cache.informer import Scope
 from pyinformer.client.cluster import Cluster, writing_as
@@ -32,7 +32,11 @@ from pyinformer.operator._custom_resource import CustomResource, declared_resour
 from pyinformer.operator._daemons import Daemons, DaemonTerms, DecodedObjects
 from pyinformer.operator._declarations import Owns, Watches, scope_of
 from pyinformer.operator._declared_caches import Declaration
-from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_as
+from pyinformer.operator._functions_with_cluster import (
+    ClusterFunction,
+    check_cluster_function,
+    shown_as,
+)
 from pyinformer.operator._status_fields import status_fields_of
 from pyinformer.operator._timers import TimedReconcile
 
@@ -294,7 +298,7 @@ def check_function(function: object) -> None:
     Raises:
         InvalidTypeError: with its name.
     """
-    check_callable(function, "reconcile(request, object, cluster)", 3)
+    check_cluster_function(function, "reconcile(request, object, cluster)", 3)
     third = _third_argument(function)
     if third and third.name != "children" and str(third.annotation).endswith("Children"):
         reason = (
@@ -326,7 +330,7 @@ def check_cleanup(cleanup: CleanupFunction[Any] | None, function: object) -> Non
             " objects that are being deleted itself: use pyinformer.controller.finalizer in it"
         )
         raise InvalidArgumentError("cleanup", reason)
-    check_callable(cleanup, "cleanup(request, object, cluster)", 3)
+    check_cluster_function(cleanup, "cleanup(request, object, cluster)", 3)
     if takes_children(cleanup):
         raise InvalidTypeError("cleanup", f"{name_of(cleanup)} gets the cluster, and no children")
 
@@ -342,7 +346,7 @@ def check_unreadable(hook: UnreadableFunction | None, model: type | None) -> Non
         return
     if model is None:
         raise InvalidArgumentError("on_unreadable", "needs a model=, which an object may not fit")
-    check_callable(hook, "on_unreadable(request, object, cluster, error)", 4)
+    check_cluster_function(hook, "on_unreadable(request, object, cluster, error)", 4)
 
 
 def checked_model(model: type | None, resource: GroupVersionResource) -> type | None:

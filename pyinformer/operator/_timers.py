@@ -15,14 +15,18 @@ from functools import partial
 from typing import Any, Final, TypeAlias, final
 from zlib import crc32
 
-from pyinformer._runtime.tasks import check_callable, ends_task
+from pyinformer._runtime.tasks import ends_task
 from pyinformer.blocking import BlockingCluster
 from pyinformer.client.cluster import Cluster, state_of
 from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.controller.sources import Reason, Request, RequestId, check_period, next_beat_at
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError
 from pyinformer.objects import KubeObject, is_object_name
-from pyinformer.operator._functions_with_cluster import ClusterFunction, shown_as
+from pyinformer.operator._functions_with_cluster import (
+    ClusterFunction,
+    check_cluster_function,
+    shown_as,
+)
 from pyinformer.telemetry.metrics import Metrics, Sample, qualified
 from pyinformer.workqueue import LOW_PRIORITY
 
@@ -244,7 +248,7 @@ def checked_timer(
         InvalidArgumentError: the name cannot be one, or the function has none.
         InvalidTypeError: the function cannot be called with a cluster.
     """
-    check_callable(function, "every(cluster)", 1)
+    check_cluster_function(function, "every(cluster)", 1)
     chosen = getattr(function, "__name__", "") if name is None else name
     if not isinstance(chosen, str) or not is_object_name(chosen):
         reason = f"must be a word without spaces and slashes, got {chosen!r}: give name="

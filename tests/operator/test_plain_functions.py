@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import pyinformer
 from pyinformer import blocking
 from pyinformer._runtime.tasks import WorkerThreads
 from pyinformer.blocking import BlockingCluster, run_with_cluster, timeout
+from pyinformer.children import Children
 from pyinformer.client.cluster import Cluster, WriteOptions
 from pyinformer.controller import ControllerOptions
 from pyinformer.controller.sources import Request
@@ -97,6 +99,10 @@ async def test_a_plain_function_writes_and_reads_its_own_write_at_once(api: APIS
     assert names == ["a", "made"]
 
 
+class _Model(msgspec.Struct):
+    """A model of anything."""
+
+
 async def test_a_write_that_changes_nothing_is_counted_for_its_controller(api: APIServer) -> None:
     def work(cluster: BlockingCluster) -> None:
         for _ in range(3):
@@ -106,6 +112,34 @@ async def test_a_write_that_changes_nothing_is_counted_for_its_controller(api: A
         (maps,) = run.controllers
         await until(lambda: maps.status().outcomes["success"])
         assert run.cluster.write_statistics().unchanged_by == {"configmaps": 2}
+
+
+def test_a_function_that_in_thread_marks_would_get_the_wrong_cluster_and_is_refused() -> None:
+    """It would write through a Cluster, which nothing awaits in its thread."""
+
+    def reconcile(request: Request, obj: object, cluster: Cluster) -> None: ...
+    def cleanup(request: Request, obj: object, cluster: Cluster) -> None: ...
+    def unreadable(request: Request, obj: object, cluster: Cluster, error: object) -> None: ...
+    def tick(cluster: Cluster) -> None: ...
+    def daemon(request: Request, versions: object, cluster: Cluster) -> None: ...
+
+    async def with_children(request: Request, obj: object, children: Children) -> None: ...
+
+    app: Any = Operator("test")
+    marked: Any = pyinformer.in_thread
+    refused: Any = pytest.raises(InvalidTypeError, match="must not be marked by in_thread")
+    with refused:
+        app.reconcile("v1", "configmaps")(marked(reconcile))
+    with refused:
+        app.reconcile("v1", "configmaps")(functools.partial(marked(reconcile)))
+    with refused:
+        app.reconcile("v1", "configmaps", cleanup=marked(cleanup))(with_children)
+    with refused:
+        app.reconcile("v1", "configmaps", model=_Model, on_unreadable=marked(unreadable))(reconcile)
+    with refused:
+        app.every(1.0)(marked(tick))
+    with pytest.raises(InvalidTypeError, match=r"must be `async def daemon\("):
+        app.daemon("v1", "configmaps")(marked(daemon))
 
 
 async def test_the_guard_of_a_term_holds_in_every_thread(api: APIServer) -> None:

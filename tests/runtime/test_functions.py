@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -45,6 +46,22 @@ def test_an_error_of_the_standard_library_is_placed_where_it_was_called() -> Non
 
 def test_an_error_of_pyinformer_is_placed_where_it_was_called() -> None:
     assert _place(_asks).endswith("in _asks")
+
+
+def _compiles() -> None:
+    exec(compile("(", "handler.py", "exec"), {})  # noqa: S102 - it cannot be compiled
+
+
+def _imports() -> None:
+    importlib.import_module("not_installed_here.at_all")
+
+
+def test_an_error_of_syntax_is_placed_in_the_text() -> None:
+    assert _place(_compiles) == "at handler.py:1"
+
+
+def test_an_error_of_an_import_is_placed_where_it_was_called() -> None:
+    assert _place(_imports).endswith("in _imports")
 
 
 def test_an_error_that_was_never_raised_has_no_place() -> None:

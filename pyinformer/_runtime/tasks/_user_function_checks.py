@@ -13,6 +13,7 @@ from pyinformer.errors import InvalidTypeError, invalid_handler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_IN_THREAD: Final = "__pyinformer_in_thread__"
 _DECIDES_AT_ONCE: Final = "must not be asynchronous, nor return what would have to be awaited"
 
 
@@ -108,6 +109,16 @@ def checked_by(check: Callable[..., None]) -> Callable[[F], F]:
     return decorate
 
 
+def mark_in_thread(function: object) -> None:
+    """Note of an asynchronous function that it calls a plain one in a thread."""
+    setattr(function, _IN_THREAD, True)
+
+
+def is_in_thread(function: object) -> bool:
+    """Return whether an asynchronous function calls a plain one in a thread."""
+    return getattr(_without_partials(function), _IN_THREAD, False) is True
+
+
 def is_asynchronous(function: object) -> bool:
     """Return whether a function, or the call of a callable object, is an `async def`."""
     is_coroutine = _is(inspect.iscoroutinefunction, function)  # noqa: TID251 - the one place
@@ -142,6 +153,8 @@ def place_of(error: BaseException) -> str:
     That is the innermost line of the user's code, if there is one: for an error of pyinformer or of
     the standard library it is the line of the call.
     """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"at {error.filename}:{error.lineno}"
     traced = error.__traceback__
     if traced is None:
         return "at an unknown place"
@@ -151,7 +164,7 @@ def place_of(error: BaseException) -> str:
         if file.startswith(_PACKAGE):
             if found is not None:
                 break
-        elif not file.startswith(_LIBRARY) or _INSTALLED in file:
+        elif not file.startswith((_LIBRARY, "<frozen ")) or _INSTALLED in file:
             found = traced
         traced = traced.tb_next
     place = found or last

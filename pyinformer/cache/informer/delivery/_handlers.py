@@ -16,7 +16,13 @@ from typing import Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, final
 
 from typing_extensions import TypeVar as DefaultedTypeVar
 
-from pyinformer._runtime.tasks import WorkerThreads, check_callable, is_asynchronous, name_of
+from pyinformer._runtime.tasks import (
+    WorkerThreads,
+    check_callable,
+    is_asynchronous,
+    mark_in_thread,
+    name_of,
+)
 from pyinformer.errors import invalid_handler
 from pyinformer.objects import Added, Event, KubeObject, Updated, V
 
@@ -180,4 +186,5 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
         result = await threads.run(functools.partial(function, *args, **kwargs))
         return await result if inspect.isawaitable(result) else result
 
+    mark_in_thread(run)
     return run
