@@ -628,6 +628,10 @@ def diff(
         bool,
         typer.Option("--outside", help="Call functions with cleanup=, and that, too."),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit status 1 if something would change, or waits."),
+    ] = False,
     show_secrets: _options.ShowSecrets = False,
     context: _options.Context = None,
     kubeconfig: _options.Kubeconfig = None,
@@ -663,6 +667,7 @@ def diff(
         timeout_seconds=timeout_seconds,
         shows_secrets=show_secrets,
         outside=outside,
+        check=check,
     )
     raise typer.Exit(difference.run(output=sys.stdout, errors=sys.stderr))
 

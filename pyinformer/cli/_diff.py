@@ -69,6 +69,8 @@ class Difference:
     shows_secrets: bool
     outside: bool
     """Functions are called that act outside of the cluster, too."""
+    check: bool
+    """The exit status says whether anything would change."""
 
     def run(self, *, output: TextIO, errors: TextIO) -> int:
         """Print what would change. Call it in the main thread.
@@ -78,7 +80,7 @@ class Difference:
             errors: receives how each function ended, and why the command failed.
 
         Returns:
-            The exit status: 1 if a function failed.
+            The exit status: 1 if a function failed, or if `check` and not all was as it shall be.
         """
         printed, notes = Output(output, os.environ), Output(errors, os.environ)
 
@@ -119,7 +121,8 @@ class Difference:
                 for text in texts:
                     output.write(text)
                 errors.line(printable(f"{title}: {_end(outcome, len(texts))}"))
-                if outcome.error is not None:
+                waits = outcome.result is not None and outcome.result.waiting_for
+                if outcome.error is not None or (self.check and (texts or waits)):
                     status = FAILED
                 if connection.stored_at:
                     raise CommandError(f"{connection.stored_at}: {IGNORED}")

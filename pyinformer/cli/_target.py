@@ -7,8 +7,8 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from pyinformer._runtime.tasks import imported_only
-from pyinformer.errors import InvalidArgumentError
+from pyinformer._runtime.tasks import imported_only, place_of
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.operator import Operator
 
 
@@ -20,9 +20,9 @@ def load_target(target: str) -> object:
             goes to stderr.
 
     Raises:
-        InvalidArgumentError: the target is malformed, or was not found.
+        InvalidArgumentError: the target is malformed, was not found, or failed while it was
+            imported: its error is the cause.
         LifecycleError: the module runs controllers while it is imported.
-        Exception: what the module raised while it was imported.
     """
     module, colon, name = target.partition(":")
     if not (module and colon and name) or module.startswith("."):
@@ -34,16 +34,26 @@ def load_target(target: str) -> object:
         # The output is that of the command, which sends no request.
         with redirect_stdout(sys.stderr), imported_only(module):
             found: object = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # a module that it imports is missing
-        raise InvalidArgumentError(target, f"module {error.name!r} was not found") from error
+    except LifecycleError:
+        raise
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module}.".startswith(f"{missing}."):
+            reason = f"module {missing!r} was not found"
+        else:
+            reason = f"failed {place_of(error)}: {type(error).__name__}: {_text_of(error)}"
+        raise InvalidArgumentError(target, reason) from error
     for part in name.split("."):
         try:
             found = getattr(found, part)
         except AttributeError as error:
             raise InvalidArgumentError(target, f"{part!r} was not found in it") from error
     return found
+
+
+def _text_of(error: Exception) -> str:
+    """Return the text of an error without the place, in one line."""
+    return " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
 
 
 def load_operator(target: str) -> Operator:
@@ -55,7 +65,6 @@ def load_operator(target: str) -> Operator:
     Raises:
         InvalidArgumentError: as for `load_target`, or it is something else.
         LifecycleError: as for `load_target`.
-        Exception: as for `load_target`.
     """
     found = load_target(target)
     if not isinstance(found, Operator):

@@ -136,6 +136,7 @@ class Shop:
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write a program, and make its folder the current one."""
     (tmp_path / "shop_operator.py").write_text(_PROGRAM, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("print(\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "shop_operator", raising=False)
@@ -196,6 +197,30 @@ def test_what_is_as_it_shall_be_has_no_difference(shop: Shop, apiserver: APIServ
 
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.endswith("configmaps default/orders: nothing would change\n")
+
+
+def test_check_ends_with_1_if_something_would_change(shop: Shop, apiserver: APIServer) -> None:
+    shop.reconcile(server=apiserver.url)
+    assert shop.diff("--check").exit_code == 0
+    shop.wanted["stages"] = {"": [pod("web")]}
+
+    done = shop.diff("--check")
+
+    assert (done.exit_code, shop.diff().exit_code) == (1, 0)
+    assert "+++ then/Pod/default/web" in done.stdout
+    assert apiserver.list("v1", "pods") == []
+
+
+def test_check_ends_with_1_if_a_stage_waits(shop: Shop, apiserver: APIServer) -> None:
+    shop.wanted["stages"] = {"": [pod("web")]}
+    shop.reconcile(server=apiserver.url)
+    assert shop.diff("--check").exit_code == 0
+    shop.wanted["waits"] = True
+
+    done = shop.diff("--check")
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.endswith("; what comes then is not known\n")
 
 
 def test_a_changed_child_is_shown_as_a_unified_diff(shop: Shop, apiserver: APIServer) -> None:
@@ -446,6 +471,7 @@ def test_an_owner_that_is_being_deleted_shows_its_release(shop: Shop, apiserver:
         pytest.param(["shop_operator:idle", "default/orders"], "no reconcile function", id="idle"),
         pytest.param(["shop_operator:wanted", "default/orders"], "must be an Operator", id="dict"),
         pytest.param(["missing:app", "default/orders"], "'missing' was not found", id="module"),
+        pytest.param(["broken:app", "default/orders"], "broken.py:1: Syntax", id="broken-module"),
     ],
 )
 def test_an_error_is_one_line(
