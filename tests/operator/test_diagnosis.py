@@ -200,6 +200,12 @@ def test_the_cure_checks_the_namespaces_that_the_cache_follows(
         (f"{_CONTROLLER}noop_writes.held", 7, "breaker_open", "warn"),
         (f"{_CONTROLLER}hot", ["default/a"], "hot_loop", "warn"),
         (f"{_CONTROLLER}failing", 3, "reconcile_failing", "warn"),
+        (
+            f"{_CONTROLLER}waiting_keys",
+            [{"request": "default/a", "waiting_for": "Pod/web", "seconds": 600.0}],
+            "key_waiting",
+            "warn",
+        ),
         (f"{_CONTROLLER}outcomes.terminal", 1, "reconcile_terminal", "warn"),
         (f"{_CONTROLLER}sources.0.failures", 1, "source_failing", "warn"),
         ("leader_election.0.is_overdue", True, "lease_overdue", "trouble"),
@@ -347,6 +353,18 @@ def test_a_hot_loop_is_shown_with_its_causes(healthy: dict[str, Any]) -> None:
     )
     (found, *_) = diagnose_status(page)
     assert found.evidence.endswith("default/a ran 201 times for 1 changes: requeue (x200)")
+
+
+def test_who_waits_for_long_is_shown_with_what_it_waits_for(healthy: dict[str, Any]) -> None:
+    waits = [
+        {"request": "default/a", "waiting_for": "Deployment/web: 0 of 1", "seconds": 7200.0},
+        {"request": "default/b", "waiting_for": "Secret/login", "seconds": 599.0},
+    ]
+    (found, *_) = diagnose_status(_with(healthy, f"{_CONTROLLER}waiting_keys", waits))
+    assert (found.code, found.evidence) == (
+        "key_waiting",
+        "default/a for 120 min: Deployment/web: 0 of 1",
+    )
 
 
 def test_a_late_handler_is_shown_with_the_object_that_it_handles(healthy: dict[str, Any]) -> None:

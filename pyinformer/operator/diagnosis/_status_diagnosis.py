@@ -431,6 +431,13 @@ def _keys(one: PageFields, subject: str) -> Found:
         evidence += f"; worst: {_few(worst)}" if worst else ""
         cure = "read the program's log of the failed reconciles, and correct the cause"
         yield warn("reconcile_failing", subject, "fails", evidence, cure)
+    if waiting := [
+        f"{key.text('request')} for {span(key.seconds('seconds'))}: {key.text('waiting_for')}"
+        for key in one.records("waiting_keys")
+        if key.seconds("seconds") >= LIMITS.long_wait_seconds
+    ]:
+        cure = "look why what it waits for does not come: `kubectl describe` shows it for a child"
+        yield warn("key_waiting", subject, "has waited for long", _few(waiting), cure)
     outcomes = one.record("outcomes")
     if outcomes is not None and (given_up := outcomes.count("terminal")):
         evidence = f"{_counted(given_up, 'reconcile')} ended with TerminalError"

@@ -41,6 +41,9 @@ class Thresholds:
     """Trouble for the same."""
     slow_reconcile_seconds: float = 120.0
     """Warn if one reconcile takes this long."""
+    long_wait_seconds: float = 600.0
+    """Warn if an object has waited for this long for what its reconcile needs, a child that is
+    ready for example."""
     blocked_seconds: float = 1.0
     """Trouble while the event loop is blocked for this long; probes and Leases are late then."""
     buckets_without_owner_seconds: float = 60.0
