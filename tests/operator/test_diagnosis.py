@@ -341,6 +341,14 @@ def test_two_holders_of_a_share_are_no_leaders(healthy: dict[str, Any]) -> None:
     assert found.fact == "has 2 holders"
 
 
+def test_replicas_that_neither_lead_nor_share_are_found(healthy: dict[str, Any]) -> None:
+    alone = {**healthy, "leader_election": [], "sharing": []}
+    (found,) = diagnose_replicas({"http://a": alone, "http://b": alone})
+    assert (found.code, found.severity) == ("replicas_uncoordinated", Severity.WARN)
+    assert found.evidence.startswith("controllers that 2 of them have: ")
+    assert diagnose_replicas({"http://a": alone, "http://b": {**alone, "controllers": []}}) == []
+
+
 def test_leases_of_one_name_in_two_clusters_are_not_two_leaders(healthy: dict[str, Any]) -> None:
     both = {**healthy, "leader_election": healthy["leader_election"] * 2}
     assert _findings(diagnose_replicas({"http://a": both, "http://b": both})) == []

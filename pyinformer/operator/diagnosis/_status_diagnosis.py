@@ -5,7 +5,7 @@ The pages are read without trust: each may be older than this library, or of ano
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, final
@@ -81,7 +81,21 @@ def diagnose_replicas(documents: Mapping[str, object]) -> list[DiagnosisFinding]
                 ambiguous.add(lease)
     clear = {lease: those for lease, those in candidates.items() if lease not in ambiguous}
     found = [one for lease, those in clear.items() for one in _leaders(lease, those)]
-    return worst_first([*found, *_differing(documents)])
+    return worst_first([*found, *_differing(documents), *_uncoordinated(documents)])
+
+
+def _uncoordinated(documents: Mapping[str, object]) -> Found:
+    """Yield a finding if replicas reconcile the same objects, and neither lead nor share them."""
+    pages = [PageFields(document) for document in documents.values()]
+    alone = [
+        page for page in pages if not (page.records("leader_election") or page.records("sharing"))
+    ]
+    names = Counter(one.text("name") for page in alone for one in page.records("controllers"))
+    if twice := sorted(name for name, number in names.items() if number > 1):
+        evidence = f"controllers that {len(alone)} of them have: {_few(twice)}"
+        cure = "give the Operator leader_election=, or sharding=Buckets(), if it has replicas"
+        fact = "reconcile the same objects, each of them all"
+        yield warn("replicas_uncoordinated", "the replicas", fact, evidence, cure)
 
 
 def _differing(documents: Mapping[str, object]) -> Found:
