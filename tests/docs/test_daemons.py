@@ -16,6 +16,7 @@ _DATABASE = {
     "kind": "Database",
     "metadata": {"namespace": "default", "name": "orders"},
     "spec": {"host": "db-1"},
+    "status": {"phase": "Running"},
 }
 
 
@@ -28,7 +29,7 @@ def test_the_daemons_of_the_page_do_their_work(capsys: pytest.CaptureFixture[str
                 await until(lambda: len(running.controllers) == 3)
                 await pause(25)
                 (database,) = [one async for one in world.cluster.list("acme.io/v1", "databases")]
-                assert database.to_dict()["status"] == {"lagSeconds": 4}
+                assert database.to_dict()["status"] == {"phase": "Running", "lagSeconds": 4}
                 await world.cluster.delete(database)
                 await pause(1)
 
