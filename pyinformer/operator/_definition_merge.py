@@ -86,7 +86,8 @@ def decide(
     annotations = current["metadata"].get("annotations") or {}
     owner = annotations.get(OPERATOR_ANNOTATION, operator)
     if owner != operator:
-        return Decision(None, f"it is installed by the operator {owner}")
+        cure = f"remove its annotation {OPERATOR_ANNOTATION} if that has become {operator}"
+        return Decision(None, f"it is installed by the operator {owner}: {cure}")
     found = annotations.get(VERSION_ANNOTATION)
     if found is not None and (version is None or numbers_of(found) > numbers_of(version)):
         mine = "which has no version" if version is None else f"a later one than {version}"

@@ -195,7 +195,10 @@ async def test_a_definition_of_another_operator_is_left(
     await start(api, operator(LargerDatabase, "1.0", name="other"))
     found = await start(api, operator(version="9.0"))
     assert fields(found) == {"size", "zone"}
-    assert "is left as it is: it is installed by the operator other" in caplog.text
+    assert (
+        "is left as it is: it is installed by the operator other: remove its annotation"
+        in caplog.text
+    )
 
 
 async def test_a_version_in_which_objects_may_be_stored_stays(
