@@ -83,4 +83,4 @@ def test_an_invalid_database_names_the_field() -> None:
 
         assert isinstance(outcome.error, ModelMismatchError)
         assert outcome.error.path == "spec.replicas"
-        assert world.writes == ()
+        assert [write.subresource for write in world.writes] == ["status"]  # Ready is False

@@ -32,8 +32,10 @@ from pyinformer.children._status import LATE, Verdict, composed, ready_condition
 from pyinformer.controller import Result, invalid_result
 from pyinformer.controller.sources import any_of
 from pyinformer.errors import (
+    APIStatusError,
     ChildrenNotReadyError,
     ConflictError,
+    FencedError,
     InformerError,
     RetryAfter,
     TerminalError,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from pyinformer.client.cluster import APIResource, Body, Cluster, Propagation
     from pyinformer.controller import EventRecorder
     from pyinformer.controller.sources import PredicateFunction
+    from pyinformer.errors import ModelMismatchError
     from pyinformer.objects import GroupVersionResource, KubeObject
 
 _log = get_logger(__name__)
@@ -54,6 +57,12 @@ _LISTED_NAMESPACES: Final = 20  # one by one; of more, a list of all costs less
 _ORPHAN: Final = "orphan"  # the garbage collector's: `kubectl delete --cascade=orphan`
 _GOING: Final = "BeingDeleted"
 _FAILED_CLEANUP: Final = "CleanupFailed"
+_REFUSED: Final = "ChildRefused"
+_FAILED: Final = "ChildFailed"
+_GIVEN_UP: Final = "GivenUp"
+_UNREADABLE: Final = "Unreadable"
+_TROUBLE: Final = frozenset((LATE, _FAILED_CLEANUP, _REFUSED, _FAILED, _GIVEN_UP, _UNREADABLE))
+"""Reasons that a person should look at: the first of each is an Event, also of a new owner."""
 _ALL_READY: Final = Verdict(is_ready=True, reason="ChildrenReady", message="")
 
 
@@ -70,6 +79,14 @@ class _Member:
     @property
     def name(self) -> str:
         return f"{self.child.gvk.kind} {self.child.key}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    error: APIStatusError
+    text: str
+    """For people: which child, and why."""
 
 
 @final
@@ -153,13 +170,14 @@ class ChildSets:
         if self._cleans_up:  # before the function can make anything
             await writes.hold(for_cleanup=True)
         try:
-            returned = await call(children)
+            returned = await self._called(children, call)
             if children.waits is not None:
                 raise children.waits  # the function has caught it: what comes after is not decided
             # Otherwise what it could not apply, or did not begin to, would be deleted.
             if children.has_applied and not children.unfinished:
                 await self._prune(children, writes)
         except ChildrenNotReadyError as error:
+            children.check_ended()
             return await self._wait(children, error)
         except Exception as error:
             self._waiting_since.pop(key, None)
@@ -167,6 +185,24 @@ class ChildSets:
             raise
         self._waiting_since.pop(key, None)
         await self._write_status(children.owner, children.given, _verdict_on(children))
+        return returned
+
+    async def _called(
+        self, children: Children, call: Callable[[Children], Awaitable[Result | None]]
+    ) -> Result | None:
+        """Call the function, and say which objects have become children that were none before."""
+        try:
+            returned: object = await call(children)
+        finally:
+            children.has_returned = True
+            for name in children.taken_over:
+                owner = children.owner
+                text = f"{name} existed before, and is a child now: it is deleted as children are"
+                _log.warning("%s: %s", owner.key, text)
+                self._events.event(owner, "TakenOver", text, type="Warning")
+        children.check_ended()
+        if returned is not None and not isinstance(returned, Result):
+            raise invalid_result("a function with children", returned)
         return returned
 
     def keeps(self, owner: KubeObject) -> bool:
@@ -248,12 +284,13 @@ class ChildSets:
             return None
         last = max(map(_stage_of, members))
         going = [one for one in members if _stage_of(one) == last]
-        for one in going:
-            if not one.is_going:
-                await self._delete(one, "Foreground")
+        refused = await self._deleted(going, "Foreground")
         stage = stage_of(going[0].child)
         names = _shown([one.name for one in going])
         self._waiting_since[key] = (owner.metadata.uid, 0, loop_time())
+        if refused is not None:
+            await self._show(owner, Verdict(False, _GOING, refused.text), refused.error)
+            raise refused.error
         await self._write_status(owner, None, Verdict(False, _GOING, f"{names} must be gone"))
         is_cached = all(one.api.resource in self._caches.resources for one in going)
         return Result(
@@ -269,7 +306,7 @@ class ChildSets:
         if known != [uid, call]:
             since = now
         self._waiting_since[key] = (uid, call, since)
-        left, reason = None, "ChildFailed" if error.has_failed else "WaitingForChildren"
+        left, reason = None, _FAILED if error.has_failed else "WaitingForChildren"
         if error.timeout_seconds is not None:
             left = since + error.timeout_seconds - now
             if left <= 0:
@@ -278,18 +315,62 @@ class ChildSets:
         await self._write_status(children.owner, children.given, unready)
         return Result(left, waiting_for=str(error))
 
-    async def _delete(self, member: _Member, propagation: Propagation | None = None) -> None:
-        """Delete a child, unless it has changed and may be another's by now."""
-        try:
-            await self._cluster.delete(member.child, check_version=True, propagation=propagation)
-        except ConflictError as error:
-            raise RetryAfter(CHANGED_SECONDS, f"{member.name} was changed meanwhile") from error
+    async def _deleted(
+        self,
+        members: Iterable[_Member],
+        propagation: Propagation | None = None,
+        *,
+        owner: KubeObject | None = None,
+    ) -> _Refused | None:
+        """Delete children, unless one has changed and may be another's by now.
+
+        Args:
+            members: the children; those that are being deleted already are left alone.
+            propagation: as for `Cluster.delete`.
+            owner: whose set they have left, for the log; None if the owner itself goes.
+
+        Returns:
+            The first that the server has refused to delete; the others were deleted.
+        """
+        refused: list[_Refused] = []
+        for one in members:
+            if one.is_going:
+                continue
+            try:
+                await self._cluster.delete(one.child, check_version=True, propagation=propagation)
+            except ConflictError as error:
+                raise RetryAfter(CHANGED_SECONDS, f"{one.name} was changed meanwhile") from error
+            except APIStatusError as error:
+                text = f"{one.name} could not be deleted: {error.message}"
+                refused.append(_Refused(error, text))
+                continue
+            if owner is not None:
+                _log.info(
+                    "%s of %s was deleted: the last call has not applied it", one.name, owner.key
+                )
+        return refused[0] if refused else None
 
     async def _explain(self, children: Children, error: Exception) -> None:
-        """Show in the status why a child could not be applied; the error itself is raised."""
+        """Show in the status what only a change can mend; the error itself is raised."""
         if children.problem:
-            refused = Verdict(False, "ChildRefused", children.problem)
-            await self._show(children.owner, refused, error, given=children.given)
+            verdict = Verdict(False, _REFUSED, children.problem)
+        elif isinstance(error, TerminalError) and not isinstance(error, FencedError):
+            verdict = Verdict(False, _GIVEN_UP, error.reason)
+        else:
+            return
+        await self._show(children.owner, verdict, error, given=children.given)
+
+    async def explain_unreadable(self, owner: KubeObject, error: ModelMismatchError) -> None:
+        """Show in the status of an owner why its function is not called.
+
+        Args:
+            owner: an object that does not fit the model.
+            error: says why.
+
+        Cancellation:
+            As `Cluster.status`.
+        """
+        await self._show(owner, Verdict(False, _UNREADABLE, error.shown), error)
 
     async def _show(
         self, owner: KubeObject, verdict: Verdict, error: Exception, *, given: Body | None = None
@@ -320,8 +401,7 @@ class ChildSets:
         was_ready, is_ready = (
             each.get("status") == "True" for each in (before, ready_condition(found))
         )
-        is_trouble = verdict.reason in {LATE, _FAILED_CLEANUP}
-        is_news = is_trouble and before.get("reason") != verdict.reason
+        is_news = verdict.reason in _TROUBLE and before.get("reason") != verdict.reason
         if is_ready and not was_ready:
             self._events.event(owner, "Ready", "all children are ready")
         elif verdict.reason == _GOING:
@@ -334,12 +414,10 @@ class ChildSets:
         owner = children.owner
         members = await self._members(owner)
         left = [one for one in members if (one.api.resource, one.child.key) not in children.applied]
-        for one in sorted(left, key=_stage_of, reverse=True):
-            if not one.is_going:
-                await self._delete(one)
-                _log.info(
-                    "%s of %s was deleted: the last call has not applied it", one.name, owner.key
-                )
+        refused = await self._deleted(sorted(left, key=_stage_of, reverse=True), owner=owner)
+        if refused is not None:
+            children.problem = refused.text
+            raise refused.error
         if left:
             return  # their events come
         kinds = {each.object.gvk.group_kind for each in children.applied.values()}
@@ -415,13 +493,11 @@ def _verdict_on(children: Children) -> Verdict | None:
         return None
     if children.unfinished:
         problem = children.problem or "not all children could be applied"
-        return Verdict(False, "ChildRefused", problem)
+        return Verdict(False, _REFUSED, problem)
     unready = children.not_ready()
     if unready is None:
         return _ALL_READY
-    return _unready(
-        "ChildFailed" if unready.has_failed else "ChildrenNotReady", unready.waiting_for
-    )
+    return _unready(_FAILED if unready.has_failed else "ChildrenNotReady", unready.waiting_for)
 
 
 def _stage_of(member: _Member) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, final
 
 from pyinformer import readiness
 from pyinformer.children._apply_set import (
@@ -30,6 +31,7 @@ from pyinformer.errors import (
     ChildrenNotReadyError,
     InvalidArgumentError,
     InvalidTypeError,
+    LifecycleError,
     NotFoundError,
 )
 from pyinformer.objects import (
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from pyinformer.children._owner import OwnerWrites
 
 ReadinessRules = Mapping[tuple[str, str], Callable[[JSONObject], Readiness]]
+
+_F = TypeVar("_F", bound=Callable[..., Awaitable[object]])
 
 _WITHOUT_STATE = frozenset({"ConfigMap", "Secret"})  # of the core group: there is nothing to await
 
@@ -74,6 +78,28 @@ class _Draft(NamedTuple):
     target: Target
     current: KubeObject[Any] | None
     has_reference: bool
+
+
+def _awaited(method: _F) -> _F:
+    """Note each call of a method until it has ended, so that one without `await` is found."""
+
+    @wraps(method)
+    def call(self: Children, *args: object, **kwargs: object) -> Awaitable[object]:
+        name = method.__name__
+        if self.has_returned:
+            reason = f"children.{name}() was called after the function had returned: await it there"
+            raise LifecycleError(reason)
+        self.open_calls.append(name)
+
+        async def run() -> object:
+            try:
+                return await method(self, *args, **kwargs)
+            finally:
+                self.open_calls.remove(name)
+
+        return run()
+
+    return cast("_F", call)
 
 
 @final
@@ -115,6 +141,12 @@ class Children:
         """What this call has applied so far."""
         self.unfinished: int = 0
         """Calls of `apply` that have not applied all, whether the function knows or not."""
+        self.open_calls: list[str] = []
+        """Calls of methods that have not ended, such as those that were never awaited."""
+        self.has_returned: bool = False
+        """Whether the function has."""
+        self.taken_over: list[str] = []
+        """Applied children that existed before, and that no object controlled."""
         self.waits: ChildrenNotReadyError | None = None
         """What the last `ready` has raised."""
         self.ready_calls: int = 0
@@ -136,6 +168,7 @@ class Children:
         """The object that owns them, in the newest version that this call knows."""
         return self._owner.object
 
+    @_awaited
     async def apply(self, objects: Iterable[Body], *, stage: str = "") -> list[KubeObject]:
         """Make these objects be there, with an owner reference; nothing is sent if they are so.
 
@@ -159,6 +192,7 @@ class Children:
             NotFoundError: the server does not serve its kind.
             APIStatusError: the server refused.
             TransportError: no response arrived; some may have been applied.
+            LifecycleError: the function has returned.
 
         Cancellation:
             Some may have been applied; the next call applies the others.
@@ -190,9 +224,10 @@ class Children:
             drafts[draft.identity] = draft
         return drafts.values()
 
+    @_awaited
     async def ready(
         self, *, timeout_seconds: float | None = None, rules: ReadinessRules | None = None
-    ) -> None:
+    ) -> bool:
         """End this call unless all children that were applied so far are ready.
 
         The function is called again when a child changes; until then nothing is requested. That it
@@ -204,10 +239,14 @@ class Children:
                 counted in this process; the function is called then once more. None for any time.
             rules: as for `readiness.of`.
 
+        Returns:
+            True; if they are not ready, the call does not return.
+
         Raises:
             ChildrenNotReadyError: one of them is not ready, or could not be applied. It is not an
                 error of the function. One that catches it still waits when it has returned.
             InvalidArgumentError: the cache of one of them keeps its metadata alone.
+            LifecycleError: the function has returned.
 
         Cancellation:
             Safe.
@@ -223,6 +262,21 @@ class Children:
             self.waits = self.not_ready(timeout_seconds)
         if self.waits is not None:
             raise self.waits
+        return True
+
+    def check_ended(self) -> None:
+        """Refuse what the function has returned while a call has not ended.
+
+        Raises:
+            LifecycleError: what that call would apply looks as if it had left the set.
+        """
+        if self.open_calls:
+            name = self.open_calls[0]
+            reason = (
+                f"children.{name}() has not ended: write `await children.{name}(...)`; nothing was"
+                " deleted, and the status was not written"
+            )
+            raise LifecycleError(reason)
 
     def status(self, status: Body, *, requeue_after_seconds: float | None = None) -> Result:
         """Have a status written when the function has returned: `return children.status(...)`.
@@ -367,6 +421,8 @@ class Children:
                 refused.append((draft, error))
                 continue
             found.append(obj)
+            if draft.current is not None and _is_free(draft.current):
+                self.taken_over.append(f"{obj.gvk.kind} {draft.identity.key}")
             self.applied[draft.identity] = Applied(stage, obj)
         if refused:
             draft, first = refused[0]
@@ -375,3 +431,9 @@ class Children:
             self.problem = f"{kind} {draft.identity.key}: {first.message}{others}"
             raise first
         return found
+
+
+def _is_free(current: KubeObject[Any]) -> bool:
+    """Return whether an object was neither a child nor controlled before it was applied."""
+    meta = current.metadata
+    return PART_OF not in meta.labels and not any(one.controller for one in meta.owner_references)

@@ -31,7 +31,7 @@ from pyinformer.controller._object_tasks import ObjectTasks
 from pyinformer.controller._reconcile_log import ReconcileLog
 from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
-from pyinformer.controller._requeue_policy import Outcome, RequeuePolicy
+from pyinformer.controller._requeue_policy import Outcome, RequeuePolicy, given_up_text
 from pyinformer.controller._result import UNDECIDED, Result
 from pyinformer.controller._runaway_reconciles import LoopDetector, ReconcileWrites
 from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
@@ -545,6 +545,7 @@ class Engine(Generic[V]):
 
     def decide(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
         """Decide what follows from the end of a reconcile; count it and log it."""
+        waiting_for = ""
         if ended is None or isinstance(ended, Result):
             outcome = (
                 self._outcomes.undecided(request, now)
@@ -556,14 +557,16 @@ class Engine(Generic[V]):
         else:
             outcome = self._outcomes.failed(request, ended, now)
             self._log.failed(outcome, ended, now)
+            waiting_for = given_up_text(ended) if outcome.kind == "terminal" else ""
             if isinstance(ended, ReconcileTimeoutError):
                 self._counts["timeout"] += 1
             elif is_panic(ended):
                 self._counts["panic"] += 1
         self._counts[outcome.kind] += 1
         result = outcome.result
-        if result is not None or self._waits.waits:
-            waiting_for = "" if result is None else result.waiting_for
+        if result is not None:
+            waiting_for = result.waiting_for
+        if waiting_for or self._waits.waits:
             self._waits.record(request._id, waiting_for, now)
         if self._metrics is not None:
             self._metrics.reconciled(seconds)

@@ -24,7 +24,13 @@ from pyinformer._runtime.reraised_exceptions import ENDS_PROGRAM
 from pyinformer._runtime.tasks import refusal_text
 from pyinformer.controller._result import Result
 from pyinformer.controller.sources import Request
-from pyinformer.errors import APIStatusError, FencedError, RetryAfter, TerminalError
+from pyinformer.errors import (
+    APIStatusError,
+    FencedError,
+    ModelMismatchError,
+    RetryAfter,
+    TerminalError,
+)
 
 if TYPE_CHECKING:
     from pyinformer.controller.sources import RequestId
@@ -192,6 +198,15 @@ def only_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def given_up_text(error: BaseException) -> str:
+    """Return what an object waits for whose reconcile ended with a TerminalError."""
+    cause = only_cause(error)
+    if not isinstance(cause, TerminalError) or isinstance(cause, FencedError):
+        return ""  # it waits for nothing: another replica has it
+    reason = cause.shown if isinstance(cause, ModelMismatchError) else cause.reason
+    return f"a change; it was given up: {shortened(reason, _MAX_SHOWN_CHARS)}"
 
 
 def shown_error(error: BaseException) -> str:

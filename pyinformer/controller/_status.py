@@ -56,12 +56,12 @@ class FailingKeyStatus:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingKeyStatus:
-    """An object whose reconcile returned that it waits."""
+    """An object whose reconcile returned that it waits, or gave it up until it changes."""
 
     request: str
     """The object, as in WorkerStatus."""
     waiting_for: str
-    """What it waits for, as its last reconcile returned it."""
+    """What it waits for, as its last reconcile returned it, or why it was given up."""
     seconds: float
     """For how long its reconciles have returned that they wait."""
 
@@ -186,7 +186,8 @@ class ControllerStatus:
     """The worst of the objects that `failing` counts, those with the most failures first; twenty
     at most, out of the thousand that have failed for longest."""
     waiting: int = 0
-    """Objects whose last reconcile returned that it waits for something."""
+    """Objects whose last reconcile returned that it waits for something, or gave them up with a
+    TerminalError: they wait for a change."""
     waiting_keys: tuple[WaitingKeyStatus, ...] = ()
     """Those that have waited for longest; a hundred at most."""
     daemons: DaemonsStatus | None = None

@@ -5,8 +5,9 @@ A plain function gets the blocking face of the cluster, so it writes as an async
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
 from pyinformer._runtime.tasks import (
     WorkerThreads,
@@ -20,6 +21,13 @@ from pyinformer.blocking import run_with_cluster
 from pyinformer.client.cluster import Cluster, writing_as
 from pyinformer.controller import Result
 from pyinformer.errors import invalid_handler
+
+_GIVEN_BY_KOPF: Final = frozenset(
+    {
+        *("annotations", "body", "diff", "event", "labels", "logger", "memo", "meta", "name"),
+        *("namespace", "new", "old", "param", "patch", "resource", "retry", "spec", "status"),
+    }
+)
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -50,12 +58,32 @@ def check_cluster_function(function: object, shape: str, arguments: int) -> None
             its writes would not be made, without an error.
     """
     check_callable(function, shape, arguments)
+    if of_kopf := _arguments_of_kopf(function, arguments):
+        reason = (
+            f"is called as {shape}, by position, so that `{of_kopf}` would be something else than a"
+            " handler of kopf gets"
+        )
+        raise invalid_handler(name_of(function), reason)
     if is_in_thread(function):
         reason = (
             "must not be marked by in_thread: without it, a plain function runs in a thread as"
             " well, and gets a BlockingCluster"
         )
         raise invalid_handler(name_of(function), reason)
+
+
+def _arguments_of_kopf(function: object, number: int) -> str:
+    """Return the first argument by which a handler of kopf is known; empty if it is none.
+
+    kopf gives all arguments by name, so that its handlers end with `**kwargs`.
+    """
+    try:
+        given = list(inspect.signature(cast("Callable[..., object]", function)).parameters.values())
+    except (ValueError, TypeError):
+        return ""
+    if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in given):
+        return ""
+    return next((one.name for one in given[:number] if one.name in _GIVEN_BY_KOPF), "")
 
 
 def _refusal_of(function: Callable[..., Any]) -> str:

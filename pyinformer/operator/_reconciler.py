@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
 
 from pyinformer._runtime.tasks import check_plain, is_asynchronous, name_of
 from pyinformer.blocking import BlockingCluster
@@ -44,6 +44,9 @@ if TYPE_CHECKING:  # loaded by the operators that have them
     from pyinformer.children import Children, ChildSets
 
 M = TypeVar("M")
+
+_THIRD: Final = 2  # the place of the cluster, or of the children, among the arguments
+_CLUSTERS: Final = frozenset({"Cluster", "BlockingCluster"})
 
 ReconcileFunction: TypeAlias = (
     Callable[[Request, M | None, Cluster], Awaitable[Result | None]]
@@ -210,6 +213,8 @@ class Reconciler:
                 try:
                     given = self._decode(obj)
                 except ModelMismatchError as error:
+                    if not is_going and self.on_unreadable is None:
+                        await sets.explain_unreadable(obj, error)
                     return await report(request, obj, error)
                 with self._remembered(given, obj):
                     if is_going:
@@ -285,11 +290,22 @@ def takes_children(function: object) -> bool:
 
 
 def _third_argument(function: object) -> inspect.Parameter | None:
+    given = _arguments(function)
+    return given[_THIRD] if len(given) > _THIRD else None
+
+
+def _arguments(function: object) -> list[inspect.Parameter]:
     try:
-        given = list(inspect.signature(function).parameters.values())  # type: ignore[arg-type]  # checked
+        return list(inspect.signature(function).parameters.values())  # type: ignore[arg-type]  # checked
     except (TypeError, ValueError):  # not a function, or one without a signature
-        return None
-    return given[2] if len(given) > 2 else None  # noqa: PLR2004 - the third
+        return []
+
+
+def _annotation(argument: inspect.Parameter) -> str:
+    """Return the last word of an annotation, be it a class or a text."""
+    found = argument.annotation
+    text = found if isinstance(found, str) else getattr(found, "__name__", "")
+    return str(text).strip("\"'").rpartition(".")[2]
 
 
 def check_function(function: object) -> None:
@@ -299,11 +315,18 @@ def check_function(function: object) -> None:
         InvalidTypeError: with its name.
     """
     check_cluster_function(function, "reconcile(request, object, cluster)", 3)
-    third = _third_argument(function)
-    if third and third.name != "children" and str(third.annotation).endswith("Children"):
+    third, own = _third_argument(function), takes_children(function)
+    for number, one in enumerate(_arguments(function)):
+        if _annotation(one) == "Children" and not (own and number == _THIRD):
+            reason = (
+                f"{name_of(function)} gets Children if its third argument is called `children`;"
+                f" `{one.name}` would be something else"
+            )
+            raise InvalidTypeError("function", reason)
+    if own and third and _annotation(third) in _CLUSTERS:
         reason = (
-            f"{name_of(function)} gets Children if its third argument is called `children`, not"
-            f" `{third.name}`"
+            f"{name_of(function)} gets Children as its third argument, since that is called"
+            " `children`: call it `cluster` for the cluster"
         )
         raise InvalidTypeError("function", reason)
     if takes_children(function) and not is_asynchronous(function):

@@ -20,7 +20,7 @@ import pyinformer
 from pyinformer import ClusterPool, Operator, SharedInformerFactory
 from pyinformer.cache.reflector import ReflectorState
 from pyinformer.controller import ControllerStatus
-from pyinformer.errors import ClusterUnavailableError, InvalidArgumentError
+from pyinformer.errors import ClusterUnavailableError, InvalidArgumentError, TerminalError
 from pyinformer.operator import Health, HealthServer
 from pyinformer.operator._health_server import Document
 from pyinformer.operator._local_request_check import PageRequest, is_loopback, why_foreign
@@ -435,6 +435,32 @@ async def test_a_key_whose_reconcile_fails_is_explained(api: APIServer) -> None:
     assert "the provider is down" not in text[1]  # the words of an error may be a secret
     (failure,) = json.loads(body[1])["failures"]
     assert (failure["controller"], failure["request"]) == ("pods", "default/a")
+
+
+async def test_a_key_that_was_given_up_is_explained_until_it_changes(api: APIServer) -> None:
+    app, outcomes = Operator("pods"), [TerminalError("no such host"), None]
+
+    @app.reconcile("v1", "pods")
+    async def reconcile(request: Any, given: Any, cluster: Any) -> None:
+        if error := outcomes.pop(0):
+            raise error
+
+    async with (
+        pyinformer.connect(server=api.url) as cluster,
+        app.running(cluster, health_port=0) as run,
+    ):
+        (controller,) = run.controllers
+        await until(lambda: controller.status().outcomes["terminal"])
+        _, text = await fetched(run.health_url or "", "/explain?key=default/a")
+        (waits,) = controller.status().waiting_keys
+        found = (await cluster.get("v1", "pods", "default/a")).to_dict()
+        metadata = {**found["metadata"], "labels": {"x": "y"}}
+        await cluster.patch(found, {**found, "metadata": metadata})
+        await until(lambda: controller.status().outcomes["success"])
+        rest = controller.status().waiting_keys
+
+    assert "a change; it was given up: no such host" in text
+    assert (waits.request, rest) == ("default/a", ())
 
 
 async def test_waits_of_one_key_on_two_clusters_are_both_explained(api: APIServer) -> None:
