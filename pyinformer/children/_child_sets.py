@@ -25,7 +25,7 @@ from pyinformer.children._apply_set import (
     set_id,
     stage_of,
 )
-from pyinformer.children._children import Children
+from pyinformer.children._children import Children, Identity
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
 from pyinformer.children._status import LATE, Verdict, composed, ready_condition
@@ -66,6 +66,10 @@ class _Member:
     @property
     def is_going(self) -> bool:
         return bool(self.child.metadata.deletion_timestamp)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.child.gvk.group_kind, self.child.key)
 
     @property
     def name(self) -> str:
@@ -333,7 +337,7 @@ class ChildSets:
         """Delete what the function has not applied again; then the marks name what there is."""
         owner = children.owner
         members = await self._members(owner)
-        left = [one for one in members if (one.api.resource, one.child.key) not in children.applied]
+        left = [one for one in members if one.identity not in children.applied]
         for one in sorted(left, key=_stage_of, reverse=True):
             if not one.is_going:
                 await self._delete(one)
