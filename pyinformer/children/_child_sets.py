@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _UNCACHED_SECONDS: Final = 5.0  # kinds of earlier versions of a program have no cache to wake it
+_UNAPPLIED_SECONDS: Final = 5.0  # until a child that the server has refused is applied again
 _SHOWN: Final = 10  # children in one message
 _LISTED_NAMESPACES: Final = 20  # one by one; of more, a list of all costs less
 _ORPHAN: Final = "orphan"  # the garbage collector's: `kubectl delete --cascade=orphan`
@@ -163,9 +164,10 @@ class ChildSets:
             # Otherwise what it could not apply, or did not begin to, would be deleted.
             if children.has_applied and not children.unfinished:
                 await self._prune(children, writes)
-        except ChildrenNotReadyError as error:
-            return await self._wait(children, error)
         except Exception as error:
+            waits = _only_wait(error)
+            if waits is not None:
+                return await self._wait(children, waits)
             self._waiting_since.pop(key, None)
             await self._explain(children, error)
             raise
@@ -278,6 +280,8 @@ class ChildSets:
             left = since + error.timeout_seconds - now
             if left <= 0:
                 left, reason = None, LATE
+        if children.unfinished:  # no event comes of a child that is not there
+            left = min(_UNAPPLIED_SECONDS, left or _UNAPPLIED_SECONDS)
         unready = _unready(reason, error.waiting_for)
         await self._write_status(children.owner, children.given, unready)
         return Result(left, waiting_for=str(error))
@@ -403,6 +407,18 @@ class ChildSets:
     def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
         """Return whether this function has applied a child for this very owner."""
         return is_child(child, owner, self._name)
+
+
+def _only_wait(error: BaseException) -> ChildrenNotReadyError | None:
+    """Return what a function waits for, also if it does so inside a task group; else None."""
+    matching: BaseException | None = error
+    if isinstance(error, BaseExceptionGroup):
+        matching, rest = error.split(ChildrenNotReadyError)
+        if rest is not None:
+            return None
+    while isinstance(matching, BaseExceptionGroup):
+        matching = matching.exceptions[0]
+    return matching if isinstance(matching, ChildrenNotReadyError) else None
 
 
 def _no_cleanup(owner: KubeObject, name: str) -> str:

@@ -115,6 +115,7 @@ class Children:
         """What this call has applied so far."""
         self.unfinished: int = 0
         """Calls of `apply` that have not applied all, whether the function knows or not."""
+        self._under_way = 0  # those of them that may still apply all, in another task
         self.waits: ChildrenNotReadyError | None = None
         """What the last `ready` has raised."""
         self.ready_calls: int = 0
@@ -169,7 +170,11 @@ class Children:
         check_iterable("objects", objects, shown="a list of objects")
         chosen = self._stages.setdefault(stage, Stage(len(self._stages) + 1, stage))
         self.unfinished += 1
-        found = await self._apply(await self._marked(objects, chosen), chosen)
+        self._under_way += 1
+        try:
+            found = await self._apply(await self._marked(objects, chosen), chosen)
+        finally:
+            self._under_way -= 1
         self.unfinished -= 1
         return found
 
@@ -220,7 +225,7 @@ class Children:
             check_seconds("timeout_seconds", timeout_seconds)
         self.rules = rules
         self.ready_calls += 1
-        if self.unfinished:
+        if self.unfinished > self._under_way:
             problem = self.problem or "a child could not be applied"
             self.waits = ChildrenNotReadyError([problem], timeout_seconds=timeout_seconds)
         else:
