@@ -25,7 +25,7 @@ from pyinformer.children._apply_set import (
     set_id,
     stage_of,
 )
-from pyinformer.children._children import Children
+from pyinformer.children._children import Children, Identity
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
 from pyinformer.children._status import LATE, Verdict, composed, ready_condition
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _UNCACHED_SECONDS: Final = 5.0  # kinds of earlier versions of a program have no cache to wake it
+_UNAPPLIED_SECONDS: Final = 5.0  # until a child that the server has refused is applied again
 _SHOWN: Final = 10  # children in one message
 _LISTED_NAMESPACES: Final = 20  # one by one; of more, a list of all costs less
 _ORPHAN: Final = "orphan"  # the garbage collector's: `kubectl delete --cascade=orphan`
@@ -75,6 +76,10 @@ class _Member:
     @property
     def is_going(self) -> bool:
         return bool(self.child.metadata.deletion_timestamp)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.child.gvk.group_kind, self.child.key)
 
     @property
     def name(self) -> str:
@@ -176,10 +181,11 @@ class ChildSets:
             # Otherwise what it could not apply, or did not begin to, would be deleted.
             if children.has_applied and not children.unfinished:
                 await self._prune(children, writes)
-        except ChildrenNotReadyError as error:
-            children.check_ended()
-            return await self._wait(children, error)
         except Exception as error:
+            waits = _only_wait(error)
+            if waits is not None:
+                children.check_ended()
+                return await self._wait(children, waits)
             self._waiting_since.pop(key, None)
             await self._explain(children, error)
             raise
@@ -311,6 +317,8 @@ class ChildSets:
             left = since + error.timeout_seconds - now
             if left <= 0:
                 left, reason = None, LATE
+        if children.unfinished:  # no event comes of a child that is not there
+            left = min(_UNAPPLIED_SECONDS, left or _UNAPPLIED_SECONDS)
         unready = _unready(reason, error.waiting_for)
         await self._write_status(children.owner, children.given, unready)
         return Result(left, waiting_for=str(error))
@@ -413,7 +421,7 @@ class ChildSets:
         """Delete what the function has not applied again; then the marks name what there is."""
         owner = children.owner
         members = await self._members(owner)
-        left = [one for one in members if (one.api.resource, one.child.key) not in children.applied]
+        left = [one for one in members if one.identity not in children.applied]
         refused = await self._deleted(sorted(left, key=_stage_of, reverse=True), owner=owner)
         if refused is not None:
             children.problem = refused.text
@@ -477,6 +485,18 @@ class ChildSets:
     def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
         """Return whether this function has applied a child for this very owner."""
         return is_child(child, owner, self._name)
+
+
+def _only_wait(error: BaseException) -> ChildrenNotReadyError | None:
+    """Return what a function waits for, also if it does so inside a task group; else None."""
+    matching: BaseException | None = error
+    if isinstance(error, BaseExceptionGroup):
+        matching, rest = error.split(ChildrenNotReadyError)
+        if rest is not None:
+            return None
+    while isinstance(matching, BaseExceptionGroup):
+        matching = matching.exceptions[0]
+    return matching if isinstance(matching, ChildrenNotReadyError) else None
 
 
 def _no_cleanup(owner: KubeObject, name: str) -> str:

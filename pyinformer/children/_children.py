@@ -23,6 +23,7 @@ from pyinformer.client.cluster import (
     apply_converted,
     body_of,
     has_only_metadata,
+    target_of,
 )
 from pyinformer.controller import Result, set_controller_reference
 from pyinformer.errors import (
@@ -35,13 +36,12 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.objects import (
-    GroupVersionResource,
     JSONObject,
     KubeObject,
     OwnerReference,
     check_iterable,
     check_seconds,
-    object_key,
+    check_type,
     split_api_version,
 )
 from pyinformer.readiness import Readiness
@@ -58,9 +58,10 @@ _WITHOUT_STATE = frozenset({"ConfigMap", "Secret"})  # of the core group: there 
 
 
 class Identity(NamedTuple):
-    """Which object a child is."""
+    """Which object a child is, in whatever version it is read or written."""
 
-    resource: GroupVersionResource
+    kind: str
+    """Without its version, as `Part.acme.io`."""
     key: str
 
 
@@ -73,7 +74,6 @@ class Applied(NamedTuple):
 
 class _Draft(NamedTuple):
     identity: Identity
-    kind: str
     body: JSONObject
     target: Target
     current: KubeObject[Any] | None
@@ -203,15 +203,19 @@ class Children:
         check_iterable("objects", objects, shown="a list of objects")
         chosen = self._stages.setdefault(stage, Stage(len(self._stages) + 1, stage))
         self.unfinished += 1
+        found = await self._apply(await self._marked(objects, chosen), chosen)
+        self.unfinished -= 1
+        return found
+
+    async def _marked(self, objects: Iterable[Body], stage: Stage) -> Collection[_Draft]:
+        """Return all children, after their owner was marked with where they will be."""
         try:
-            drafts = await self._drafts(objects, chosen)
+            drafts = await self._drafts(objects, stage)
             await self._mark_owner(drafts)
         except (AlreadyOwnedError, InvalidArgumentError, InvalidTypeError, NotFoundError) as error:
             self.problem = str(error)
             raise
-        found = await self._apply(drafts, chosen)
-        self.unfinished -= 1
-        return found
+        return drafts
 
     async def _drafts(self, objects: Iterable[Body], stage: Stage) -> Collection[_Draft]:
         """Return all children with their marks, checked before the first is written."""
@@ -219,7 +223,7 @@ class Children:
         for number, obj in enumerate(objects):
             draft = await self._draft(f"objects[{number}]", obj, stage)
             if draft.identity in drafts or draft.identity in self.applied:
-                reason = f"is {draft.kind} {draft.identity.key}, which was applied before"
+                reason = f"is {' '.join(draft.identity)}, which was applied before"
                 raise InvalidArgumentError(f"objects[{number}]", reason)
             drafts[draft.identity] = draft
         return drafts.values()
@@ -255,7 +259,7 @@ class Children:
             check_seconds("timeout_seconds", timeout_seconds)
         self.rules = rules
         self.ready_calls += 1
-        if self.unfinished:
+        if self.unfinished > self.open_calls.count("apply"):  # those may still apply all
             problem = self.problem or "a child could not be applied"
             self.waits = ChildrenNotReadyError([problem], timeout_seconds=timeout_seconds)
         else:
@@ -342,7 +346,12 @@ class Children:
                 reason = f"({kind} {metadata['name']}) must have a namespace: its owner has none"
                 raise InvalidArgumentError(argument, reason)
             metadata["namespace"] = owner.metadata.namespace
-        namespace = metadata.get("namespace") or ""
+        target = await target_of(self.cluster.discovery, body, argument=argument)
+        for name in ("labels", "annotations"):
+            check_type(
+                argument, metadata.get(name) or {}, dict, shown=f"an object whose {name} are a dict"
+            )
+        namespace = target.namespace
         has_reference = owner.metadata.namespace in ("", namespace)
         self._caches.check(argument, api.resource, body)
         if not has_reference and self._caches.is_share(api.resource):
@@ -354,12 +363,11 @@ class Children:
         if has_reference:
             self._set_reference(owner, body)
         mark_child(body, owner, self._labels, stage, has_reference=has_reference)
-        identity = Identity(api.resource, object_key(namespace, str(metadata["name"])))
-        current = self._caches.current(*identity)
+        current = self._caches.current(api.resource, target.key)
         if current is not None:
             self._check_free(kind, current)
-        target = Target(api=api, namespace=namespace, name=identity.key.rpartition("/")[2])
-        return _Draft(identity, api.gvk.group_kind, body, target, current, has_reference)
+        identity = Identity(api.gvk.group_kind, target.key)
+        return _Draft(identity, body, target, current, has_reference)
 
     def _set_reference(self, owner: KubeObject, body: JSONObject) -> None:
         """Make the owner the controller of a child."""
@@ -403,7 +411,9 @@ class Children:
         """Write first where the children may be, so that none is lost whatever happens next."""
         own = self.owner.metadata.namespace
         namespaces = {one.body["metadata"].get("namespace") or "" for one in drafts}
-        marks = OwnerMarks(frozenset(one.kind for one in drafts), frozenset(namespaces - {own, ""}))
+        marks = OwnerMarks(
+            frozenset(one.identity.kind for one in drafts), frozenset(namespaces - {own, ""})
+        )
         is_outside = not all(one.has_reference for one in drafts)
         if drafts and (is_outside or len(self._stages) > 1):
             await self._owner.hold()
@@ -427,7 +437,7 @@ class Children:
         if refused:
             draft, first = refused[0]
             others = f" (and {len(refused) - 1} more were refused)" if len(refused) > 1 else ""
-            kind = draft.kind.partition(".")[0]
+            kind = draft.identity.kind.partition(".")[0]
             self.problem = f"{kind} {draft.identity.key}: {first.message}{others}"
             raise first
         return found

@@ -75,18 +75,18 @@ class MemberCaches:
         return None
 
     def members(self, set_id: str) -> list[tuple[GroupVersionResource, Any]]:
-        """Return the objects that are in a set by their label, each with its resource.
+        """Return the objects that are in a set by their label, each once and with its resource.
 
         Args:
             set_id: of their owner.
         """
         found = {
-            (resource, child.key): child
+            (child.gvk.group_kind, child.key): (resource, child)
             for resource, informers in self._informers.items()
             for informer in informers
             for child in informer.lister.by_index(_INDEX, set_id)
         }
-        return [(resource, child) for (resource, _), child in found.items()]
+        return list(found.values())
 
 
 def _set_of(obj: KubeObject[Any]) -> str | None:

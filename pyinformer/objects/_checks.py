@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable
 from os import PathLike, fspath
 
@@ -21,7 +21,7 @@ def check_seconds(name: str, seconds: float, *, is_positive: bool = False) -> No
         InvalidArgumentError: naming the setting.
     """
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    usable = is_number and seconds >= 0 and math.isfinite(seconds)
+    usable = is_number and 0 <= seconds <= sys.float_info.max  # an int may be larger
     if not usable:
         reason = f"must be seconds >= 0, got {seconds!r}"
         raise InvalidArgumentError(name, reason)

@@ -19,6 +19,7 @@ from pyinformer.errors import (
     ConflictError,
     ForbiddenError,
     InformerError,
+    InvalidObjectError,
     NotFoundError,
     ProtocolError,
     ServerError,
@@ -38,7 +39,8 @@ _log = get_logger(__name__)
 
 _DEFINITIONS: Final = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
 _PASSING: Final = (
-    ConflictError, NotFoundError, ProtocolError, ServerError, TooManyRequestsError, TransportError,
+    ConflictError, InvalidObjectError, NotFoundError, ProtocolError, ServerError,
+    TooManyRequestsError, TransportError,
 )  # fmt: skip
 """What is tried again: another client was faster, or the server is not there yet."""
 

@@ -60,6 +60,11 @@ def _definitions_at(path: Path) -> Iterator[JSONObject]:
             metadata = document.get("metadata")
             if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
                 raise InvalidArgumentError("paths", f"{file}: a definition has no metadata.name")
+            spec = document.get("spec")
+            versions = spec.get("versions") if isinstance(spec, dict) else None
+            if not (isinstance(versions, list) and all(isinstance(one, dict) for one in versions)):
+                reason = f"{file}: the definition {metadata['name']} has no list of spec.versions"
+                raise InvalidArgumentError("paths", reason)
             yield {name: value for name, value in document.items() if name != "status"}
 
 

@@ -387,6 +387,13 @@ def test_a_refused_child_does_not_keep_its_siblings(world: World) -> None:
 _NAMELESS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}
 _SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
 _UNKNOWN = {"apiVersion": "gone.example.com/v1", "kind": "Gone", "metadata": {"name": "a"}}
+_PLAIN = config_map("plain")
+_SCOPED = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "namespace": "b"}}
+
+
+def _with(**metadata: Any) -> JSONObject:
+    """Return a ConfigMap with metadata that no server accepts."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
 
 
 @pytest.mark.parametrize(
@@ -398,6 +405,14 @@ _UNKNOWN = {"apiVersion": "gone.example.com/v1", "kind": "Gone", "metadata": {"n
         ([{"metadata": {"name": "a"}}], InvalidArgumentError, "apiVersion and kind"),
         (config_map("a"), InvalidArgumentError, "a list of objects"),
         ([3], InvalidTypeError, "objects[0]"),
+        ([_PLAIN, _with(name=5)], InvalidArgumentError, "name"),
+        ([_PLAIN, _with(name="..")], InvalidArgumentError, "'..' cannot be a name"),
+        ([_PLAIN, _with(name="a/b")], InvalidArgumentError, "'a/b' cannot be a name"),
+        ([_PLAIN, _with(namespace=5)], InvalidArgumentError, "namespace"),
+        ([_PLAIN, _with(namespace="a/b")], InvalidArgumentError, "'a/b' cannot be a name"),
+        ([_PLAIN, _with(labels=["a"])], InvalidTypeError, "objects[1]: must be an object whose"),
+        ([_PLAIN, _with(annotations="a")], InvalidTypeError, "annotations are a dict"),
+        ([_PLAIN, _SCOPED], InvalidArgumentError, "is cluster-scoped"),
         ([_UNKNOWN], NotFoundError, "gone.example.com"),
     ],
 )
@@ -412,6 +427,9 @@ def test_a_child_that_cannot_be_one_is_refused_before_the_first_write(
     assert isinstance(found, error)
     assert text in str(found)
     assert [one for one in world.writes if one.plural != "databases"] == []
+    if isinstance(objects, list):
+        (condition,) = owner(world)["status"]["conditions"]
+        assert condition["reason"] == "ChildRefused"
 
 
 def test_a_stage_has_a_word_for_a_name(world: World) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
+import pyinformer
 from pyinformer import APIStatusError
 from pyinformer.controller.sources import generation_changed
 from pyinformer.errors import ChildrenNotReadyError, InvalidArgumentError
@@ -190,6 +192,81 @@ def test_a_stage_waits_for_a_refused_child_whose_error_was_caught(world: World) 
     assert outcome.result is not None
     assert outcome.result.waiting_for
     assert names(world) == set()
+
+
+def test_a_refused_child_whose_error_was_caught_is_applied_again(world: World) -> None:
+    """No event comes of a child that does not exist."""
+    app = pyinformer.Operator("db-operator")
+    ready = []
+
+    @app.reconcile("acme.io/v1", "databases", owns=OWNED)
+    async def reconcile(request: Request, database: Any, children: Children) -> None:
+        with suppress(APIStatusError):
+            await children.apply([config_map("first")])
+        await children.ready(timeout_seconds=3600)
+        ready.append(request.key)
+
+    async def scenario() -> None:
+        async with app.running(world.cluster, health_port=None):
+            await pause(60)
+
+    world.fail_on("configmaps", status=403, times=3)
+    world.run(scenario)
+    assert names(world) == {"first"}
+    assert ready
+
+
+def test_a_stage_whose_apply_was_cut_off_is_waited_for(world: World) -> None:
+    desired = Desired()
+
+    async def reconcile(request: Request, database: Any, children: Children) -> None:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await children.apply([config_map("first")])
+        await children.ready()
+
+    desired.reconcile = reconcile  # type: ignore[method-assign]
+    outcome = Run(world, desired).ok()
+    assert outcome.result is not None
+    assert outcome.result.waiting_for
+    assert outcome.after_seconds
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_a_wait_inside_a_task_group_is_not_a_failure(world: World, tasks: int) -> None:
+    """Each task has a stage of its own, and waits for it."""
+    desired = Desired()
+
+    async def reconcile(request: Request, database: Any, children: Children) -> None:
+        async def stage(name: str) -> None:
+            await children.apply([stateful_set(name)], stage=name)
+            await children.ready(timeout_seconds=60)
+
+        async with anyio.create_task_group() as group:
+            for number in range(tasks):
+                group.start_soon(stage, f"db-{number}")
+
+    desired.reconcile = reconcile  # type: ignore[method-assign]
+    outcome = Run(world, desired).ok()
+    assert outcome.result is not None
+    assert outcome.result.waiting_for.startswith("StatefulSet shop/db-0: ")
+    assert condition(world)[:2] == ("False", "WaitingForChildren")
+
+
+def test_an_error_beside_a_wait_in_a_task_group_is_a_failure(world: World) -> None:
+    desired = Desired()
+
+    async def reconcile(request: Request, database: Any, children: Children) -> None:
+        async def fail() -> None:
+            raise KeyError
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(fail)
+            await children.apply([stateful_set("db")])
+            await children.ready()
+
+    desired.reconcile = reconcile  # type: ignore[method-assign]
+    assert Run(world, desired)().error is not None
 
 
 def test_a_deadline_that_is_exceeded_is_one_event(world: World, staged: Desired) -> None:

@@ -12,7 +12,7 @@ import pytest
 import pyinformer
 from pyinformer import NotFoundError
 from pyinformer.client.transport import CURRENT_GUARD
-from pyinformer.errors import FencedError
+from pyinformer.errors import FencedError, InvalidArgumentError
 from tests.foreign.kubectl import Kubectl
 from tests.integration.objects import unique
 from tests.integration.servers import RealServer
@@ -68,6 +68,7 @@ class _Sets:
         self.namespace, self.elsewhere = server.namespace(), server.namespace()
         self.team = unique("team")
         self.name = "owner"
+        self.owned = _OWNED
         self.stages: dict[str, list[JSONObject]] = {}
 
     @property
@@ -92,7 +93,7 @@ class _Sets:
     def operator(self) -> pyinformer.Operator:
         """Return a new process's operator."""
         app = pyinformer.Operator("suite-operator")
-        app.reconcile("v1", "configmaps", owns=_OWNED, label_selector=f"team={self.team}")(
+        app.reconcile("v1", "configmaps", owns=self.owned, label_selector=f"team={self.team}")(
             self.reconcile
         )
         return app
@@ -118,7 +119,8 @@ class _Sets:
                         outcome: Outcome = await controller.reconcile_once(self.key)
                         if writes.has_refused:
                             return True
-                        assert outcome.error is None
+                        if outcome.error is not None:
+                            raise outcome.error
                         self.collect()
                         if done():
                             return False
@@ -237,6 +239,42 @@ async def test_children_of_an_owner_that_is_deleted_as_orphans_stay(sets: _Sets)
     await sets.life()
     assert not any(one["metadata"].get("deletionTimestamp") for one in sets.members().values())
     assert sets.members().keys() == {f"{sets.namespace}/net", f"{sets.elsewhere}/db"}
+
+
+@pytest.mark.real
+@pytest.mark.timeout(200)
+async def test_a_child_of_a_kind_that_is_owned_in_two_versions_stays(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    """Both caches have the child that one of its versions was applied in."""
+    sets = _Sets(RealServer(kube_apiserver))
+    sets.create_owner("owner")
+    versions = [f"autoscaling/{each}" for each in ("v1", "v2")]
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    child = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": target},
+    }
+    sets.owned = [(each, "horizontalpodautoscalers") for each in versions]
+    sets.stages = {"": [child]}
+
+    def uid() -> str:
+        found = sets.server.api.get(*sets.owned[0], "web", sets.namespace)
+        return str(found["metadata"]["uid"])
+
+    await sets.life()
+    first = uid()
+    await sets.life()  # a new process, whose caches show the child at its start
+    assert uid() == first
+    sets.stages = {"": [child], "again": [{**child, "apiVersion": versions[1]}]}
+    with pytest.raises(InvalidArgumentError, match="which was applied before"):
+        await sets.life()
+    sets.stages = {"": []}
+    await sets.life()
+    with pytest.raises(NotFoundError):
+        uid()
 
 
 @pytest.mark.real

@@ -13,6 +13,7 @@ import pytest
 from tests.integration.objects import unique
 from tests.integration.places import APPLY, MERGE, STRATEGIC, Place
 from tests.integration.test_server_strictness import fields
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from pyinformer.objects import JSONObject
@@ -250,6 +251,33 @@ def test_an_object_can_be_applied_again_and_written_back(place: Place, thing: Th
     body = place.get(path)
     body["metadata"]["labels"] = {"written": "back"}
     assert place.send("PUT", path, body).status == 200
+
+
+@pytest.mark.parametrize(
+    "change", [{"scope": "Cluster"}, {"names": {"kind": "Other"}}], ids=["scope", "kind"]
+)
+def test_a_definition_that_is_served_keeps_its_scope_and_kind(
+    place: Place, change: JSONObject
+) -> None:
+    plural, group = unique("things"), "immutable.example.com"
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": plural, "singular": plural, "kind": plural.title().replace("-", "")}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    place.created(path, {**head, "metadata": {"name": f"{plural}.{group}"}, "spec": spec})
+    path = f"{path}/{plural}.{group}"
+
+    def is_established() -> bool:
+        conditions = place.get(path).get("status", {}).get("conditions", ())
+        return any(one["type"] == "Established" for one in conditions if one["status"] == "True")
+
+    assert poll(is_established, timeout_seconds=100)
+    field = "spec.scope" if "scope" in change else "spec.names.kind"
+    assert fields(place.patch(path, {"spec": change}, MERGE)) == [field]
+    assert place.patch(path, {"spec": {"names": {"shortNames": ["tg"]}}}, MERGE).status == 200
+    place.send("DELETE", path)
 
 
 def test_the_images_of_a_pod_can_be_changed(place: Place) -> None:

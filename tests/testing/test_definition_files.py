@@ -116,6 +116,15 @@ def test_a_path_without_definitions_is_a_typed_error(tmp_path: Path, name: str) 
             "has no metadata.name",
             id="no-name",
         ),
+        *(
+            pytest.param(
+                b"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
+                b"metadata: {name: a.acme.io}\nspec: " + spec + b"\n",
+                "a.acme.io has no list of spec.versions",
+                id=f"spec-{spec.decode()}",
+            )
+            for spec in (b"", b"x", b"{}", b"{versions: {}}", b"{versions: [null]}")
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: bytes, complaint: str) -> None:

@@ -290,6 +290,41 @@ async def test_what_cannot_be_carried_out_is_an_error_of_the_test(
             await cluster.get("v1", "configmaps", "default/a")
 
 
+@pytest.mark.parametrize("server", ["embedded", "world"])
+@pytest.mark.parametrize(
+    ("altered", "complaint"),
+    [
+        pytest.param({"body": {"data": {"a": float("nan")}}}, "JSON values", id="nan"),
+        pytest.param({"body": {"data": {"a": "\ud800"}}}, "JSON values", id="no-unicode"),
+        pytest.param({"body": {"data": object()}}, "JSON values", id="object"),
+        pytest.param({"query": 5}, "a dict of texts", id="query"),
+        pytest.param({"query": {"limit": 5}}, "a dict of texts", id="number-in-query"),
+    ],
+)
+async def test_an_altered_request_that_no_client_can_send_is_an_error_of_the_test(
+    apiserver: APIServer, server: str, altered: dict[str, Any], complaint: str
+) -> None:
+    def intercept(request: InterceptedRequest) -> Interception:
+        return replace(request, **altered)
+
+    if server == "world":
+
+        def in_world() -> None:
+            with World() as world, world.intercept(intercept), pytest.raises(BadRequestError):
+                world.run(lambda: world.cluster.create(_config_map("a")))
+
+        with pytest.raises(InvalidTypeError, match=complaint):
+            await asyncio.to_thread(in_world)
+        return
+    async with cluster_of(apiserver) as cluster:
+        with (
+            pytest.raises(InvalidTypeError, match=complaint),
+            apiserver.intercept(intercept),
+            pytest.raises(BadRequestError),
+        ):
+            await cluster.create(_config_map("a"))
+
+
 async def test_each_function_sees_what_those_before_it_have_altered(apiserver: APIServer) -> None:
     seen: list[object] = []
 

@@ -1242,8 +1242,9 @@ class Cluster(Closable):
             await cluster.wait_ready(deployment, timeout_seconds=600)
 
         It is read after 0.1, 0.2 and more seconds, then every two seconds. An object that does not
-        exist yet, or has failed, is waited for, too: both may pass. A reconcile does not wait: see
-        `children.ready`. Where there is a cache, `informer.wait_for` needs no requests.
+        exist yet, or has failed, is waited for, too, and so is a server that is busy or away: all
+        may pass. A reconcile does not wait: see `children.ready`. Where there is a cache,
+        `informer.wait_for` needs no requests.
 
         Args:
             obj: the object, or a dict with apiVersion, kind, name and namespace.
@@ -1262,17 +1263,19 @@ class Cluster(Closable):
         Cancellation:
             Safe.
         """
-        from pyinformer.client.cluster._ready_wait import wait_until_ready
+        from pyinformer.client.cluster._ready_wait import shown_object, wait_until_ready
 
         check_seconds("timeout_seconds", timeout_seconds)
-        body = head_of(obj) if isinstance(obj, KubeObject) else obj
-        _, target = await self._part(body, "", None)
-        resource = target.resource
+        body = head_of(obj) if isinstance(obj, KubeObject) else body_of(obj)
+
+        async def read() -> KubeObject:
+            """Read it; the server may not be there yet when its kind is looked up."""
+            _, target = await self._part(body, "", None)
+            resource = target.resource
+            return await self.get(resource.api_version, resource.resource, target.key)
+
         return await wait_until_ready(
-            partial(self.get, resource.api_version, resource.resource, target.key),
-            shown=f"{target.api.kind} {target.key}",
-            timeout_seconds=timeout_seconds,
-            rules=rules,
+            read, shown=shown_object(body), timeout_seconds=timeout_seconds, rules=rules
         )
 
     def observe_writes(self, resource: GroupVersionResource, observer: WriteObserver) -> None:

@@ -146,4 +146,5 @@ def _read_status(text: bytes) -> JSONObject | None:
 
 def _is_code(text: str) -> bool:
     digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 10  # noqa: PLR2004
+    # A report of a failure is not one of success, whatever its code.
+    return digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) != 0  # noqa: PLR2004

@@ -168,11 +168,33 @@ def _checked(body: Body, argument: str, level: int, *, omit_defaults: bool) -> J
     return _converted(body, argument, how, level, type(body))
 
 
+def json_of(value: object, argument: str) -> JSONValue:
+    """Return any value as JSON values.
+
+    Args:
+        value: such as a list of the operations of a JSON patch.
+        argument: for errors.
+
+    Raises:
+        InvalidTypeError: as for `body_of`.
+        InvalidArgumentError: as for `body_of`.
+    """
+    return _value_of(value, argument, _How(omit_defaults=False, keep_nulls=True), 1, type(value))
+
+
 def _converted(
     body: object, argument: str, how: _How, level: int, kind: type[object]
 ) -> JSONObject:
+    found = _value_of(body, argument, how, level, kind)
+    if not isinstance(found, dict):
+        reason = f"must be an object, its dict or a model, not {kind.__name__}"
+        raise InvalidTypeError(argument, reason)
+    return found
+
+
+def _value_of(body: object, argument: str, how: _How, level: int, kind: type[object]) -> JSONValue:
     try:
-        found = _json(body, how, level)
+        return _json(body, how, level)
     except InvalidModelError:
         raise
     except TypeError as error:
@@ -192,10 +214,6 @@ def _converted(
     except ValueError as error:  # a model's own serializers; their words may quote the object
         reason = f"a {kind.__name__} cannot be written as JSON: {type(error).__name__}"
         raise InvalidArgumentError(argument, reason) from None
-    if not isinstance(found, dict):
-        reason = f"must be an object, its dict or a model, not {kind.__name__}"
-        raise InvalidTypeError(argument, reason)
-    return found
 
 
 class _NotFiniteError(Exception):

@@ -12,13 +12,32 @@ import anyio
 
 from pyinformer import readiness
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.errors import NotFoundError, ReadyTimeoutError, ServerError, TransportError
+from pyinformer.errors import (
+    InvalidObjectError,
+    NotFoundError,
+    ProtocolError,
+    ReadyTimeoutError,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+)
 from pyinformer.objects import JSONObject, KubeObject
 from pyinformer.readiness import Readiness
 
 _FIRST_SECONDS: Final = 0.1
 _MOST_SECONDS: Final = 2.0
-_PASSING: Final = (TransportError, ServerError)
+_PASSING: Final = (
+    InvalidObjectError, ProtocolError, ServerError, TooManyRequestsError, TransportError,
+)  # fmt: skip
+"""Of a server, or of a proxy before it, that is not there yet, or busy."""
+
+
+def shown_object(body: JSONObject) -> str:
+    """Return the name of an object for errors, whether its server knows it or not."""
+    metadata = body.get("metadata")
+    given = metadata if isinstance(metadata, dict) else {}
+    place = f"{given['namespace']}/" if given.get("namespace") else ""
+    return f"{body.get('kind')} {place}{given.get('name')}"
 
 
 async def wait_until_ready(

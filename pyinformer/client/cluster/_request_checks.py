@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyinformer.client.cluster._targets import check_no_stream
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.objects import check_iterable, check_text
+from pyinformer.objects import check_encodable, check_iterable, check_text
 
 if TYPE_CHECKING:
     from pyinformer.client.transport import Query
@@ -63,6 +63,7 @@ def check_query(query: Query) -> None:
 
     Raises:
         InvalidTypeError: it is not.
+        InvalidArgumentError: one of them is not Unicode.
     """
     shown = "pairs of names and values, which are texts"
     if isinstance(query, Mapping):
@@ -71,6 +72,8 @@ def check_query(query: Query) -> None:
     for pair in query:
         if not (isinstance(pair, tuple | list) and [type(one) for one in pair] == [str, str]):
             raise InvalidTypeError("query", f"must be {shown}, got {type(pair).__name__}")
+        for text in pair:
+            check_encodable("query", text)
 
 
 def check_deletion(method: str, query: Query) -> None:

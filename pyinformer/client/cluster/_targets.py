@@ -351,7 +351,7 @@ def _collection_path(resource: GroupVersionResource, namespace: str) -> str:
 
 def _quoted(argument: str, name: str) -> str:
     """Return a name as one segment of a path."""
-    if name in _UP:
+    if name in _UP or "/" in name:
         raise InvalidArgumentError(argument, f"{name!r} cannot be a name")
     try:
         return quote(name, safe="")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, final
 from urllib.parse import parse_qsl
 
 from pyinformer._runtime.tasks import is_asynchronous
-from pyinformer.client.cluster._json_conversion import encode_body
+from pyinformer.client.cluster._json_conversion import encode_body, json_of
 from pyinformer.client.cluster._request_checks import check_deletion, check_query, check_request
 from pyinformer.client.transport import RawResponse
 from pyinformer.errors import (
@@ -24,6 +24,7 @@ from pyinformer.errors import (
     InvalidTypeError,
     UnauthorizedError,
 )
+from pyinformer.objects import check_seconds, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,7 +40,7 @@ _JSON: Final = "application/json"
 _JSON_PATCH: Final = "application/json-patch+json"
 _STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
-_TRUE: Final = ("true", "1")
+_FALSE: Final = ("", "0", "false")  # all other texts are true for a server
 _STREAMS: Final = {
     "watch": "follow the resource with an informer, or one object with its wait_for()",
     "follow": "follow the log with cluster.logs(follow=True)",
@@ -186,6 +187,7 @@ class TypedRest:
             raise InvalidArgumentError("_preload_content", _NO_STREAM)
         path, query = self._place(url, query_params or ())
         own = dict(headers or {})
+        _check_headers(own)
         kind = _content_type(method, own, body)
         check_request(method, path, kind)
         check_query(query)
@@ -226,7 +228,7 @@ class TypedRest:
         pairs = [*parse_qsl(text, keep_blank_values=True), *query_params]
         query = tuple((name, _query_text(value)) for name, value in pairs)
         for name, value in query:
-            if name in _STREAMS and value.lower() in _TRUE:
+            if name in _STREAMS and value.lower() not in _FALSE:
                 reason = f"must not be set, since its response has no end: {_STREAMS[name]}"
                 raise InvalidArgumentError(name, reason)
         return path, query
@@ -258,7 +260,7 @@ def _content_type(method: str, headers: dict[str, str], body: object) -> str:
 
 def _encoded(body: Any, kind: str) -> bytes:  # noqa: ANN401 - what the package has made of a model
     if "json" in kind.lower() or kind == _APPLY_PATCH:
-        return encode_body(body)
+        return encode_body(json_of(body, "body"))
     if isinstance(body, str):
         return body.encode()
     if isinstance(body, bytes):
@@ -273,12 +275,35 @@ def _query_text(value: object) -> str:
     return str(value)
 
 
+def _check_headers(headers: Mapping[str, object]) -> None:
+    """Refuse headers that no request can have.
+
+    Raises:
+        InvalidTypeError: a name or a value is not a text.
+        InvalidArgumentError: one of them has characters that would end it.
+    """
+    for one in (*headers, *headers.values()):
+        check_text("_headers", one)
+        if not str(one).isprintable():
+            raise InvalidArgumentError("_headers", "must have no control characters")
+
+
 def _seconds(timeout: object) -> float | None:
-    """Return how long a request may take: of a pair, connecting and the rest together."""
-    if isinstance(timeout, tuple):
-        return sum(map(float, timeout))
-    total = getattr(timeout, "total", timeout)  # of an aiohttp.ClientTimeout
-    return float(total) if isinstance(total, int | float) and total else None
+    """Return how long a request may take: of a pair, connecting and the rest together.
+
+    Raises:
+        InvalidArgumentError: it is not a time.
+    """
+    if hasattr(timeout, "total"):  # an aiohttp.ClientTimeout
+        given: Any = timeout
+        timeout = (given.connect, given.sock_read) if given.total is None else given.total
+    parts = timeout if isinstance(timeout, tuple) else (timeout,)
+    if len(parts) > 2:  # noqa: PLR2004
+        reason = f"must be seconds, a pair of them or an aiohttp.ClientTimeout, got {timeout!r:.80}"
+        raise InvalidArgumentError("_request_timeout", reason)
+    for each in filter(None, parts):
+        check_seconds("_request_timeout", each)
+    return float(sum(filter(None, parts))) or None
 
 
 def _phrase(status: int) -> str:

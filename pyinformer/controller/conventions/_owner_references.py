@@ -17,7 +17,7 @@ from pyinformer.errors import (
     InvalidTypeError,
     OwnerScopeError,
 )
-from pyinformer.objects import JSONObject, KubeObject, split_api_version
+from pyinformer.objects import JSONObject, KubeObject, check_flag, split_api_version
 
 
 def set_controller_reference(
@@ -49,6 +49,7 @@ def set_controller_reference(
     Source:
         sigs.k8s.io/controller-runtime pkg/controller/controllerutil, SetControllerReference.
     """
+    check_flag("block_owner_deletion", block_owner_deletion)
     reference, references = _checked(owner, obj)
     for other in references:
         if other.get("controller") is True and not _is_same_owner(other, reference):
@@ -84,6 +85,7 @@ def set_owner_reference(
             the same object.
         InvalidTypeError: `obj` is not a dict.
     """
+    check_flag("block_owner_deletion", block_owner_deletion)
     reference, references = _checked(owner, obj)
     kept = {"blockOwnerDeletion": True} if block_owner_deletion else {}
     for other in references:
@@ -121,6 +123,7 @@ def remove_owner_reference(
         sigs.k8s.io/controller-runtime pkg/controller/controllerutil, RemoveOwnerReference and
         RemoveControllerReference.
     """
+    check_flag("controller_only", controller_only)
     reference, _ = _identities(owner, obj)
     references = _references_of(obj)
     owns = partial(_owns, reference=reference, controller_only=controller_only)
@@ -150,6 +153,7 @@ def has_owner_reference(owner: AnyObject, obj: AnyObject, *, controller_only: bo
     Source:
         sigs.k8s.io/controller-runtime pkg/controller/controllerutil, HasOwnerReference.
     """
+    check_flag("controller_only", controller_only)
     reference = Reference.of(owner, "owner")
     Reference.of(obj, "obj")
     owns = partial(_owns, reference=reference, controller_only=controller_only)

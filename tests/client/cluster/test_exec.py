@@ -173,6 +173,14 @@ async def test_a_command_that_was_not_started_is_the_error_of_its_server() -> No
             },
             id="no-number",
         ),
+        pytest.param(
+            {
+                "status": "Failure",
+                "reason": "NonZeroExitCode",
+                "details": {"causes": [{"reason": "ExitCode", "message": "0"}]},
+            },
+            id="a-failure-with-the-code-of-success",
+        ),
     ],
 )
 async def test_a_report_that_says_nothing_is_an_error(status: object) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import anyio
 import pytest
 
@@ -247,6 +249,16 @@ async def test_a_request_may_have_its_own_deadline(apiserver: APIServer, package
         apiserver.faults.clear()
 
 
+async def test_a_part_of_a_deadline_may_be_left_out(apiserver: APIServer) -> None:
+    apiserver.faults.add(Fault(hang=True, times=3))
+    timeout = aiohttp.ClientTimeout(total=None, connect=0.02, sock_read=0.03)
+    async with core_of(apiserver) as (_, core):
+        for seconds in ((None, 0.05), (0.05, None), timeout):
+            with pytest.raises(RequestTimeoutError, match=r"0\.05 s"):
+                await core.read_namespaced_config_map("a", "default", _request_timeout=seconds)
+        apiserver.faults.clear()
+
+
 @pytest.mark.parametrize(
     ("call", "argument", "cure"),
     [
@@ -255,6 +267,47 @@ async def test_a_request_may_have_its_own_deadline(apiserver: APIServer, package
             "watch",
             "informer",
             id="watch",
+        ),
+        pytest.param(
+            lambda core: core.list_namespaced_pod("default", watch="yes"),
+            "watch",
+            "informer",
+            id="watch-by-another-word",
+        ),
+        pytest.param(
+            lambda core: core.create_namespaced_config_map("default", {"data": {"a": math.nan}}),
+            "body",
+            "NaN",
+            id="not-finite",
+        ),
+        pytest.param(
+            lambda core: core.create_namespaced_config_map("default", {"data": {"a": "\ud800"}}),
+            "body",
+            "Unicode",
+            id="no-unicode",
+        ),
+        pytest.param(
+            lambda core: core.list_namespaced_pod("default", label_selector="\ud800"),
+            "query",
+            "UTF-8",
+            id="no-unicode-in-query",
+        ),
+        pytest.param(
+            lambda core: core.list_namespaced_pod("default", _headers={"a": "b\r\nc: d"}),
+            "_headers",
+            "control characters",
+            id="two-headers-in-one",
+        ),
+        *(
+            pytest.param(
+                lambda core, given=given: core.list_namespaced_pod(
+                    "default", _request_timeout=given
+                ),
+                "_request_timeout",
+                "seconds",
+                id=f"timeout-{given!r:.10}",
+            )
+            for given in ("5", -1, (1, 2, 3), [1, 2], (1, "2"), math.nan, 10**400)
         ),
         pytest.param(
             lambda core: core.read_namespaced_pod_log("web", "default", follow=True),

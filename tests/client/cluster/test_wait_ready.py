@@ -10,7 +10,7 @@ import pytest
 
 from pyinformer.errors import InvalidArgumentError, NotFoundError, ReadyTimeoutError
 from pyinformer.readiness import Readiness
-from pyinformer.testing import World
+from pyinformer.testing import Fault, InterceptedRequest, World
 from tests.waiting import pause
 
 if TYPE_CHECKING:
@@ -94,6 +94,40 @@ def test_what_cannot_become_ready_is_refused_at_once(world: World) -> None:
             await world.cluster.wait_ready({**CLAIM, "apiVersion": "gone.example.com/v1"})
 
     world.run(scenario)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(status=429, retry_after_seconds=1), id="busy"),
+        pytest.param(Fault(status=503), id="failing"),
+        pytest.param(Fault(refuse=True), id="gone"),
+        pytest.param(Fault(body=b"<html>Bad gateway</html>"), id="proxy"),
+    ],
+)
+def test_a_server_that_is_busy_or_away_is_waited_for(world: World, fault: Fault) -> None:
+    """From the first request on, which looks up the kind."""
+    world.patch("v1", "persistentvolumeclaims", "data", BOUND, namespace="shop")
+    returned = asyncio.Event()
+
+    def intercept(_: InterceptedRequest) -> Fault | None:
+        return None if returned.is_set() else fault
+
+    async def scenario() -> Any:
+        asyncio.get_running_loop().call_later(30, returned.set)
+        return await world.cluster.wait_ready(CLAIM)
+
+    with world.intercept(intercept):
+        assert world.run(scenario).key == "shop/data"
+
+
+def test_a_server_that_stays_away_is_the_reason(world: World) -> None:
+    async def scenario() -> None:
+        with pytest.raises(ReadyTimeoutError, match=r"Claim shop/data was not .* connection"):
+            await world.cluster.wait_ready(CLAIM, timeout_seconds=30)
+
+    with world.intercept(lambda _: Fault(refuse=True)):
+        world.run(scenario)
 
 
 @pytest.mark.parametrize("by", ["anyio", "task"])

@@ -339,3 +339,20 @@ def test_what_is_not_an_object_is_refused_by_its_argument(
 ) -> None:
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^{argument}: "):
         act(owner, obj)
+
+
+@pytest.mark.parametrize(
+    ("act", "flag"),
+    [
+        (set_controller_reference, "block_owner_deletion"),
+        (set_owner_reference, "block_owner_deletion"),
+        (remove_owner_reference, "controller_only"),
+        (has_owner_reference, "controller_only"),
+    ],
+)
+def test_a_flag_that_is_not_a_bool_is_refused_and_nothing_is_changed(act: Any, flag: str) -> None:
+    config_map = _config_map(ownerReferences=[{**_REFERENCE, "controller": False}])
+    before = copy.deepcopy(config_map)
+    with pytest.raises(InvalidArgumentError, match=flag):
+        act(_database(), config_map, **{flag: "no"})
+    assert config_map == before

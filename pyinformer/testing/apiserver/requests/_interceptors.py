@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -212,7 +213,25 @@ class _Entry:
         fixed = {name: getattr(request, name) for name in _ALTERABLE}
         if replace(found, **fixed) != request:
             raise InvalidArgumentError("interceptor", "may alter only the body and the query")
+        _check_altered(found)
         return found
+
+
+def _check_altered(request: InterceptedRequest) -> None:
+    """Refuse what no client can send.
+
+    Raises:
+        InvalidTypeError: the body is not JSON values, or the query is not texts.
+    """
+    query: object = request.query
+    texts = (*query, *query.values()) if isinstance(query, Mapping) else (None,)
+    if not all(isinstance(one, str) for one in texts):
+        raise InvalidTypeError("interceptor", "must return a query that is a dict of texts")
+    try:
+        json.dumps(request.body, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = f"must return a body of JSON values: {type(error).__name__}"
+        raise InvalidTypeError("interceptor", reason) from error
 
 
 async def _awaiting(found: Awaitable[Interception]) -> Interception:

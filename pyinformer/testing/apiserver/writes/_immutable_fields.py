@@ -4,7 +4,7 @@ The real server also prints the differences of a pod, a claim or a volume.
 
 Source:
     ValidateImmutableField and the functions `Validate<Kind>Update` in
-    k8s.io/kubernetes pkg/apis/*/validation/validation.go.
+    k8s.io/kubernetes pkg/apis/*/validation/validation.go and of apiextensions-apiserver.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ Cause: TypeAlias = tuple[str, str, str]
 _RBAC: Final = "rbac.authorization.k8s.io"
 _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     "controllerrevisions.apps": ("data",),
+    "customresourcedefinitions.apiextensions.k8s.io": (  # here established from the start
+        "spec.scope",
+        "spec.names.kind",
+        "spec.group",
+        "spec.names.plural",
+    ),
     "daemonsets.apps": ("spec.selector",),
     "deployments.apps": ("spec.selector",),
     "replicasets.apps": ("spec.selector",),
