@@ -37,6 +37,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aiohttp import web
+
     from tests.client.cluster.exec_serving import ExecServer
 
 
@@ -204,4 +206,19 @@ async def test_a_cluster_that_is_closed_ends_its_commands() -> None:
                 await cluster.exec("shop/web", COMMAND, timeout_seconds=None)
         with pytest.raises(LifecycleError):
             await cluster.exec("shop/web", COMMAND)
+        await server.wait_closed()
+
+
+async def test_a_cluster_that_is_closed_while_a_command_is_opened_ends_it() -> None:
+    closing: list[asyncio.Task[None]] = []
+
+    def close(_: web.Request) -> None:
+        """Close the client's side before the server answers."""
+        closing.append(asyncio.create_task(cluster.aclose()))
+
+    async with exec_serving(stays, refuse=close) as server:
+        cluster = pyinformer.Cluster(ClusterConfig(server=server.url))
+        with pytest.raises(TransportError):
+            await cluster.exec("shop/web", COMMAND, timeout_seconds=None)
+        await asyncio.gather(*closing)
         await server.wait_closed()

@@ -306,6 +306,8 @@ class Connection:
                 if measured is not None:
                     measured.opened(body)
                 self._bodies.add(body)
+                if self._is_closed and isinstance(body, AiohttpBody):  # by aclose() meanwhile
+                    body.close()
                 timer = None
                 if deadline_seconds is not None:
                     loop = asyncio.get_running_loop()
@@ -466,6 +468,8 @@ class Connection:
             with self._measured("GET", is_watch=True):
                 opened = await self._open_channels(request, upgrade)
             self._channels.add(opened)
+            if self._is_closed:  # by aclose() while it was opened
+                opened.close()
             try:
                 yield opened
             finally:
