@@ -182,7 +182,8 @@ class LoopDetector:
             " answers with the old resource version, and does all the work of an update. Most"
             " likely the reconcile applies or updates at each call, without a comparison, or"
             " compares with a state that never becomes equal: use apply_if_changed, or"
-            " create_or_update. Keys, for example: %s",
+            " create_or_update; write a status by a model, as a dict removes defaults of the"
+            " server. Keys, for example: %s",
             self.name,
             self.noop_counts.ratio() * 100,
             self.noop_counts.noops,

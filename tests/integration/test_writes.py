@@ -723,3 +723,23 @@ async def test_a_status_that_a_write_of_the_object_drops_is_reported_once(
         warnings = [one.message for one in caplog.records if "status.message" in one.message]
         assert len(warnings) == 1
         assert "status()" in warnings[0]
+
+
+_ODD_TEXTS = ["", "\r\n", "cGFz\ncw==", "cGFzcw==", "cGFzcw", "cGFzcw=", "QR==", "QQ==QQ==", "===="]
+
+
+@pytest.mark.parametrize("value", [*_ODD_TEXTS, "pass", "p@ss word", "ab-_", "é", "A"])
+async def test_what_is_no_base64_in_a_secret_is_refused_as_the_server_would(
+    server: Server, value: str
+) -> None:
+    """The error names the field; that of the server may quote the value."""
+    namespace, name = server.namespace(), unique("login")
+    body = {**SECRETS.make(name, namespace), "data": {"password": value}}
+    async with server.connect() as cluster:
+        try:
+            await cluster.request("POST", f"/api/v1/namespaces/{namespace}/secrets", body=body)
+        except pyinformer.errors.APIStatusError:
+            with pytest.raises(InvalidArgumentError, match=r"data\.password of .*stringData"):
+                await cluster.apply(body, field_manager="suite")
+        else:
+            await cluster.apply(body, field_manager="suite", force=True)

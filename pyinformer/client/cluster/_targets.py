@@ -7,6 +7,7 @@ and never a default: an object in the wrong namespace would not be found.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 from urllib.parse import quote, unquote
@@ -51,6 +52,7 @@ _NOT_OBJECTS: Final = {
     "log": "is text and not an object: read it with logs()",
     "proxy": "has no objects: send the request with request()",
 }
+_SECRET: Final = ("v1", "Secret")
 _OF_SUBRESOURCES: Final = {
     "Eviction": ("eviction", "pod that is evicted"),
     "Scale": ("scale", "object that is scaled"),
@@ -112,6 +114,24 @@ class Target:
         return _collection_path(self.resource, self.namespace)
 
 
+def _check_secret(body: JSONObject, what: str, argument: str) -> None:
+    """Refuse plain text in the data of a Secret.
+
+    The server's own words about it may quote the value, so that they are never shown.
+    """
+    is_secret = (body["apiVersion"], body["kind"]) == _SECRET
+    data = body.get("data") if is_secret else None
+    for name, value in data.items() if isinstance(data, dict) else ():
+        if not isinstance(value, str):
+            continue  # the server says what is wrong, and does not quote it
+        try:
+            # As Go reads it, without the ends of lines.
+            b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
+        except ValueError:
+            reason = f"data.{name} of {what} must be base64; plain text belongs into stringData"
+            raise InvalidArgumentError(argument, reason) from None
+
+
 async def target_of(
     discovery: Discovery,
     body: JSONObject,
@@ -131,7 +151,7 @@ async def target_of(
 
     Raises:
         InvalidArgumentError: it lacks apiVersion, kind, a name or a namespace; or it is metadata
-            alone.
+            alone, or a Secret whose data is not base64.
         NotFoundError: the server does not serve its kind.
 
     Cancellation:
@@ -158,6 +178,7 @@ async def target_of(
     if named and not name:
         raise InvalidArgumentError(argument, f"a {kind} must have a name in its metadata")
     own = _text(metadata, "namespace", argument)
+    _check_secret(body, what, argument)
     _quoted("metadata.name", name)
     given = own or namespace or ""
     check_namespace(given)
