@@ -557,7 +557,8 @@ class Engine(Generic[V]):
         else:
             outcome = self._outcomes.failed(request, ended, now)
             self._log.failed(outcome, ended, now)
-            waiting_for = given_up_text(ended) if outcome.kind == "terminal" else ""
+            if outcome.kind == "terminal" and self._invoker.has(request):  # else nothing ends it
+                waiting_for = given_up_text(ended)
             if isinstance(ended, ReconcileTimeoutError):
                 self._counts["timeout"] += 1
             elif is_panic(ended):

@@ -103,6 +103,15 @@ class Invoker(Generic[V]):
                 return cache.reflector.last_proof_at
         return None
 
+    def has(self, request: Request) -> bool:
+        """Return whether the object of a request is in the cache."""
+        key, cluster = request._id
+        return any(
+            one.has_synced and one.lister.get(key) is not None
+            for one in self._primaries.get(cluster, ())
+            if one.scope.covers(key.rpartition("/")[0])
+        )
+
     def read(self, request: Request) -> KubeObject[V] | None:
         """Return the object from the cache; None if it is gone.
 

@@ -438,12 +438,12 @@ async def test_a_key_whose_reconcile_fails_is_explained(api: APIServer) -> None:
 
 
 async def test_a_key_that_was_given_up_is_explained_until_it_changes(api: APIServer) -> None:
-    app, outcomes = Operator("pods"), [TerminalError("no such host"), None]
+    app = Operator("pods")
 
     @app.reconcile("v1", "pods")
     async def reconcile(request: Any, given: Any, cluster: Any) -> None:
-        if error := outcomes.pop(0):
-            raise error
+        if given is None or "x" not in given.metadata.labels:
+            raise TerminalError("no such host")
 
     async with (
         pyinformer.connect(server=api.url) as cluster,
@@ -459,8 +459,13 @@ async def test_a_key_that_was_given_up_is_explained_until_it_changes(api: APISer
         await until(lambda: controller.status().outcomes["success"])
         rest = controller.status().waiting_keys
 
+        assert not rest
+        await cluster.delete(found, grace_period_seconds=0)
+        await until(lambda: controller.status().outcomes["terminal"] == 2)
+        assert controller.status().waiting == 0, "what is gone does not change any more"
+
     assert "a change; it was given up: no such host" in text
-    assert (waits.request, rest) == ("default/a", ())
+    assert waits.request == "default/a"
 
 
 async def test_waits_of_one_key_on_two_clusters_are_both_explained(api: APIServer) -> None:
