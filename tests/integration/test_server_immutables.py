@@ -270,7 +270,7 @@ def test_a_definition_that_is_served_keeps_its_scope_and_kind(
     path = f"{path}/{plural}.{group}"
 
     def is_established() -> bool:
-        conditions = place.get(path).get("status", {}).get("conditions", ())
+        conditions = (place.get(path).get("status") or {}).get("conditions") or ()
         return any(one["type"] == "Established" for one in conditions if one["status"] == "True")
 
     assert poll(is_established, timeout_seconds=100)
