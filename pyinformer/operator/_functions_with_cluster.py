@@ -72,15 +72,20 @@ def check_cluster_function(function: object, shape: str, arguments: int) -> None
         raise invalid_handler(name_of(function), reason)
 
 
+def arguments_of(function: object) -> list[inspect.Parameter]:
+    """Return the arguments of a function; none of what has no signature."""
+    try:
+        return [*inspect.signature(cast("Callable[..., object]", function)).parameters.values()]
+    except (TypeError, ValueError):
+        return []
+
+
 def _arguments_of_kopf(function: object, number: int) -> str:
     """Return the first argument by which a handler of kopf is known; empty if it is none.
 
     kopf gives all arguments by name, so that its handlers end with `**kwargs`.
     """
-    try:
-        given = list(inspect.signature(cast("Callable[..., object]", function)).parameters.values())
-    except (ValueError, TypeError):
-        return ""
+    given = arguments_of(function)
     if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in given):
         return ""
     return next((one.name for one in given[:number] if one.name in _GIVEN_BY_KOPF), "")

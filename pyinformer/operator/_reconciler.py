@@ -34,6 +34,7 @@ from pyinformer.operator._declarations import Owns, Watches, scope_of
 from pyinformer.operator._declared_caches import Declaration
 from pyinformer.operator._functions_with_cluster import (
     ClusterFunction,
+    arguments_of,
     check_cluster_function,
     shown_as,
 )
@@ -290,15 +291,8 @@ def takes_children(function: object) -> bool:
 
 
 def _third_argument(function: object) -> inspect.Parameter | None:
-    given = _arguments(function)
+    given = arguments_of(function)
     return given[_THIRD] if len(given) > _THIRD else None
-
-
-def _arguments(function: object) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(function).parameters.values())  # type: ignore[arg-type]  # checked
-    except (TypeError, ValueError):  # not a function, or one without a signature
-        return []
 
 
 def _annotation(argument: inspect.Parameter) -> str:
@@ -315,21 +309,21 @@ def check_function(function: object) -> None:
         InvalidTypeError: with its name.
     """
     check_cluster_function(function, "reconcile(request, object, cluster)", 3)
-    third, own = _third_argument(function), takes_children(function)
-    for number, one in enumerate(_arguments(function)):
-        if _annotation(one) == "Children" and not (own and number == _THIRD):
+    third, gets_children = _third_argument(function), takes_children(function)
+    for number, one in enumerate(arguments_of(function)):
+        if _annotation(one) == "Children" and not (gets_children and number == _THIRD):
             reason = (
                 f"{name_of(function)} gets Children if its third argument is called `children`;"
                 f" `{one.name}` would be something else"
             )
             raise InvalidTypeError("function", reason)
-    if own and third and _annotation(third) in _CLUSTERS:
+    if gets_children and third and _annotation(third) in _CLUSTERS:
         reason = (
             f"{name_of(function)} gets Children as its third argument, since that is called"
             " `children`: call it `cluster` for the cluster"
         )
         raise InvalidTypeError("function", reason)
-    if takes_children(function) and not is_asynchronous(function):
+    if gets_children and not is_asynchronous(function):
         reason = f"{name_of(function)} waits for its children, so that it must be `async def`"
         raise InvalidTypeError("function", reason)
 
