@@ -22,6 +22,7 @@ from pyinformer.client.cluster import (
     Target,
     apply_converted,
     body_of,
+    check_secret,
     has_only_metadata,
     target_of,
 )
@@ -347,6 +348,7 @@ class Children:
                 raise InvalidArgumentError(argument, reason)
             metadata["namespace"] = owner.metadata.namespace
         target = await target_of(self.cluster.discovery, body, argument=argument)
+        check_secret(target, body, argument)
         for name in ("labels", "annotations"):
             check_type(
                 argument, metadata.get(name) or {}, dict, shown=f"an object whose {name} are a dict"

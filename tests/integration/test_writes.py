@@ -743,3 +743,16 @@ async def test_what_is_no_base64_in_a_secret_is_refused_as_the_server_would(
                 await cluster.apply(body, field_manager="suite")
         else:
             await cluster.apply(body, field_manager="suite", force=True)
+
+
+async def test_a_secret_is_deleted_by_a_manifest_with_plain_text(server: Server) -> None:
+    """What is not written is not checked; a patch is."""
+    namespace, name = server.namespace(), unique("login")
+    manifest = {**SECRETS.make(name, namespace), "data": {"password": "p@ss word"}}
+    async with server.connect() as cluster:
+        found = await cluster.create({**manifest, "data": {"password": "cGFzcw=="}})
+        with pytest.raises(InvalidArgumentError, match=r"data\.password of .*stringData"):
+            await cluster.patch(found, {**found.to_dict(), "data": {"password": "p@ss word"}})
+        await cluster.delete(manifest)
+        with pytest.raises(pyinformer.NotFoundError):
+            await cluster.get("v1", "secrets", f"{namespace}/{name}")

@@ -35,6 +35,7 @@ from pyinformer.client.cluster._retry_on_conflict import (
 )
 from pyinformer.client.cluster._targets import Parent, head_of
 from pyinformer.client.cluster._targets import Target as Target
+from pyinformer.client.cluster._targets import check_secret as check_secret
 from pyinformer.client.cluster._targets import has_only_metadata as has_only_metadata
 from pyinformer.client.cluster._targets import parts_of as parts_of
 from pyinformer.client.cluster._targets import target_of as target_of

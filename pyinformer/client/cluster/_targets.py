@@ -52,7 +52,7 @@ _NOT_OBJECTS: Final = {
     "log": "is text and not an object: read it with logs()",
     "proxy": "has no objects: send the request with request()",
 }
-_SECRET: Final = ("v1", "Secret")
+_SECRETS: Final = GroupVersionResource.of("v1", "secrets")
 _OF_SUBRESOURCES: Final = {
     "Eviction": ("eviction", "pod that is evicted"),
     "Scale": ("scale", "object that is scaled"),
@@ -114,13 +114,20 @@ class Target:
         return _collection_path(self.resource, self.namespace)
 
 
-def _check_secret(body: JSONObject, what: str, argument: str) -> None:
-    """Refuse plain text in the data of a Secret.
+def check_secret(target: Target, body: JSONObject, argument: str = "obj") -> None:
+    """Refuse a write of a Secret whose data has plain text.
 
     The server's own words about it may quote the value, so that they are never shown.
+
+    Args:
+        target: what is written.
+        body: the object, or a patch of it.
+        argument: the argument that has it, for the error.
+
+    Raises:
+        InvalidArgumentError: naming the field.
     """
-    is_secret = (body["apiVersion"], body["kind"]) == _SECRET
-    data = body.get("data") if is_secret else None
+    data = body.get("data") if target.resource == _SECRETS else None
     for name, value in data.items() if isinstance(data, dict) else ():
         if not isinstance(value, str):
             continue  # the server says what is wrong, and does not quote it
@@ -128,6 +135,7 @@ def _check_secret(body: JSONObject, what: str, argument: str) -> None:
             # As Go reads it, without the ends of lines.
             b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
         except ValueError:
+            what = f"{target.api.kind} {target.key!r}"
             reason = f"data.{name} of {what} must be base64; plain text belongs into stringData"
             raise InvalidArgumentError(argument, reason) from None
 
@@ -151,7 +159,7 @@ async def target_of(
 
     Raises:
         InvalidArgumentError: it lacks apiVersion, kind, a name or a namespace; or it is metadata
-            alone, or a Secret whose data is not base64.
+            alone.
         NotFoundError: the server does not serve its kind.
 
     Cancellation:
@@ -178,7 +186,6 @@ async def target_of(
     if named and not name:
         raise InvalidArgumentError(argument, f"a {kind} must have a name in its metadata")
     own = _text(metadata, "namespace", argument)
-    _check_secret(body, what, argument)
     _quoted("metadata.name", name)
     given = own or namespace or ""
     check_namespace(given)

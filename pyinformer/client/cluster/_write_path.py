@@ -17,6 +17,7 @@ from pyinformer.client.cluster._targets import (
     PathParts,
     Target,
     check_scope,
+    check_secret,
     has_only_metadata,
     object_path,
     parts_of,
@@ -121,6 +122,7 @@ class WritePath:
             metadata_only: ask for the object's metadata alone in the response.
 
         Raises:
+            InvalidArgumentError: it is a Secret whose data is not base64.
             WriteAnswerError: the write was carried out, and its response cannot be read.
             NotFoundError: the object does not exist, or the server has no such resource; then the
                 message has similar names.
@@ -130,6 +132,7 @@ class WritePath:
         Cancellation:
             Unless it still waits for the rate limit, it may have been carried out or not.
         """
+        check_secret(target, body)
         resource, is_create = target.resource, method == "POST"
         path = target.collection_path if is_create and not target.subresource else target.path
         with self._requests.spans.of(method, path) as span:
