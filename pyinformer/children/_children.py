@@ -24,7 +24,8 @@ from pyinformer.client.cluster import (
     body_of,
     check_secret,
     has_only_metadata,
-    target_of,
+    kind_of,
+    target_in,
 )
 from pyinformer.controller import Result, set_controller_reference
 from pyinformer.errors import (
@@ -338,16 +339,14 @@ class Children:
                 " name, so that generateName does not do"
             )
             raise InvalidArgumentError(argument, reason)
-        api_version = body.get("apiVersion")
-        if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
-            raise InvalidArgumentError(argument, "must have apiVersion and kind")
-        api = await self.cluster.discovery.kind(api_version, kind)
+        discovery = self.cluster.discovery
+        api = await kind_of(discovery, body, argument)
         if api.namespaced and not metadata.get("namespace"):
             if not owner.metadata.namespace:
                 reason = f"({kind} {metadata['name']}) must have a namespace: its owner has none"
                 raise InvalidArgumentError(argument, reason)
             metadata["namespace"] = owner.metadata.namespace
-        target = await target_of(self.cluster.discovery, body, argument=argument)
+        target = await target_in(discovery, api, body, argument=argument)
         check_secret(target, body, argument)
         for name in ("labels", "annotations"):
             check_type(
@@ -367,7 +366,7 @@ class Children:
         mark_child(body, owner, self._labels, stage, has_reference=has_reference)
         current = self._caches.current(api.resource, target.key)
         if current is not None:
-            self._check_free(kind, current)
+            self._check_free(api.kind, current)
         identity = Identity(api.gvk.group_kind, target.key)
         return _Draft(identity, body, target, current, has_reference)
 

@@ -37,8 +37,9 @@ from pyinformer.client.cluster._targets import Parent, head_of
 from pyinformer.client.cluster._targets import Target as Target
 from pyinformer.client.cluster._targets import check_secret as check_secret
 from pyinformer.client.cluster._targets import has_only_metadata as has_only_metadata
+from pyinformer.client.cluster._targets import kind_of as kind_of
 from pyinformer.client.cluster._targets import parts_of as parts_of
-from pyinformer.client.cluster._targets import target_of as target_of
+from pyinformer.client.cluster._targets import target_in as target_in
 from pyinformer.client.cluster._write_context import (
     CURRENT_CALLER,
     CURRENT_WRITER,

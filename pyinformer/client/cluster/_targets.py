@@ -165,20 +165,68 @@ async def target_of(
     Cancellation:
         Safe.
     """
+    api = await kind_of(discovery, body, argument)
+    return await target_in(
+        discovery, api, body, namespace=namespace, named=named, argument=argument
+    )
+
+
+async def kind_of(discovery: Discovery, body: JSONObject, argument: str = "obj") -> APIResource:
+    """Look up the kind of an object.
+
+    Args:
+        discovery: the server's.
+        body: the object, with apiVersion and kind.
+        argument: the argument that has the object, for errors.
+
+    Raises:
+        InvalidArgumentError: it lacks apiVersion or kind; or it is metadata alone.
+        NotFoundError: the server does not serve its kind.
+
+    Cancellation:
+        Safe.
+    """
     api_version, kind = body.get("apiVersion"), body.get("kind")
     refuse_metadata_alone(body, argument)
     if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
         raise InvalidArgumentError(argument, "must have apiVersion and kind")
     GroupVersionResource.of(api_version, _ANY)  # it becomes a part of a path
     try:
-        api = await discovery.kind(api_version, kind)
+        return await discovery.kind(api_version, kind)
     except NotFoundError as error:
         subresource, parent = _OF_SUBRESOURCES.get(kind, ("", ""))
         if not subresource:
             raise
         hint = f"pass subresource={subresource!r} and of=, the {parent}"
         raise error.with_hint(hint) from error
-    metadata = body.get("metadata")
+
+
+async def target_in(
+    discovery: Discovery,
+    api: APIResource,
+    body: JSONObject,
+    *,
+    namespace: str | None = None,
+    named: bool = True,
+    argument: str = "obj",
+) -> Target:
+    """Find out where an object of a known kind belongs.
+
+    Args:
+        discovery: the server's.
+        api: what `kind_of` returned.
+        body: the object.
+        namespace: as for `target_of`.
+        named: as for `target_of`.
+        argument: as for `target_of`.
+
+    Raises:
+        InvalidArgumentError: it lacks a name or a namespace.
+
+    Cancellation:
+        Safe.
+    """
+    kind, metadata = api.kind, body.get("metadata")
     if not isinstance(metadata, dict):
         raise InvalidArgumentError(argument, f"a {kind} must have metadata")
     name = _text(metadata, "name", argument)
