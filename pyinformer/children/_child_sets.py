@@ -29,13 +29,12 @@ from pyinformer.children._children import Children, Identity
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
 from pyinformer.children._status import LATE, Verdict, composed, ready_condition
-from pyinformer.controller import Result, invalid_result
+from pyinformer.controller import Result, given_up_reason, invalid_result
 from pyinformer.controller.sources import any_of
 from pyinformer.errors import (
     APIStatusError,
     ChildrenNotReadyError,
     ConflictError,
-    FencedError,
     InformerError,
     RetryAfter,
     TerminalError,
@@ -362,8 +361,8 @@ class ChildSets:
         """Show in the status what only a change can mend; the error itself is raised."""
         if children.problem:
             verdict = Verdict(False, _REFUSED, children.problem)
-        elif isinstance(error, TerminalError) and not isinstance(error, FencedError):
-            verdict = Verdict(False, _GIVEN_UP, error.reason)
+        elif (reason := given_up_reason(error)) is not None:
+            verdict = Verdict(False, _GIVEN_UP, reason)
         else:
             return
         await self._show(children.owner, verdict, error, given=children.given)

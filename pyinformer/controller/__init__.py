@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._requeue_policy import (
         Outcome,
     )
+    from pyinformer.controller._requeue_policy import given_up_reason as given_up_reason
     from pyinformer.controller._result import (
         UNDECIDED as UNDECIDED,
     )
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
 # Loaded when they are first used: a room of the wing can be used without the others.
 _HOMES = {
     "UNDECIDED": "_result",
+    "given_up_reason": "_requeue_policy",
     "invalid_result": "_result",
     "Controller": "_controller",
     "ControllerGroup": "_controller_group",

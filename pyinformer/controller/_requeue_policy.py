@@ -200,12 +200,19 @@ def only_cause(error: BaseException) -> BaseException:
     return error
 
 
-def given_up_text(error: BaseException) -> str:
-    """Return what an object waits for whose reconcile ended with a TerminalError."""
+def given_up_reason(error: BaseException) -> str | None:
+    """Return why a reconcile gave its object up until it changes; None if it did not."""
     cause = only_cause(error)
     if not isinstance(cause, TerminalError) or isinstance(cause, FencedError):
-        return ""  # it waits for nothing: another replica has it
-    reason = cause.shown if isinstance(cause, ModelMismatchError) else cause.reason
+        return None  # of a fenced one another replica has the object
+    return cause.shown if isinstance(cause, ModelMismatchError) else cause.reason
+
+
+def given_up_text(error: BaseException) -> str:
+    """Return what an object waits for that was given up; empty if it was not."""
+    reason = given_up_reason(error)
+    if reason is None:
+        return ""
     return f"a change; it was given up: {shortened(reason, _MAX_SHOWN_CHARS)}"
 
 

@@ -30,6 +30,7 @@ from tests.children.desired import (
     config_map,
     stateful_set,
 )
+from tests.children.test_cleanup import ready
 from tests.children.test_sets import Run, names, owner
 from tests.waiting import pause
 
@@ -63,12 +64,6 @@ def calling(world: World, function: Callable[[Children], Awaitable[object]]) -> 
 async def _applies_both(children: Children) -> object:
     await children.apply([config_map("a"), config_map("b")])
     return children.status(DatabaseStatus(ready_replicas=1))
-
-
-def ready(world: World) -> tuple[str, str, str]:
-    """Return the condition Ready of the database."""
-    (found,) = [one for one in owner(world)["status"]["conditions"] if one["type"] == "Ready"]
-    return found["status"], found["reason"], found.get("message", "")
 
 
 def events(world: World) -> list[tuple[str, str]]:
@@ -270,10 +265,12 @@ def test_an_owner_that_waits_for_a_refused_deletion_says_so(world: World) -> Non
     assert ready(world)[2].startswith("ConfigMap shop/b could not be deleted: ")
 
 
-def test_an_object_that_is_given_up_is_not_ready(world: World) -> None:
+@pytest.mark.parametrize("is_in_a_group", [False, True])
+def test_an_object_that_is_given_up_is_not_ready(world: World, is_in_a_group: bool) -> None:
     desired = Desired()
     desired.stages = {"": [config_map("a")]}
-    desired.error = TerminalError("no such host")
+    error = TerminalError("no such host")
+    desired.error = ExceptionGroup("of a task group", [error]) if is_in_a_group else error
     follow(world, desired)
     assert ready(world) == ("False", "GivenUp", "no such host")
     assert events(world) == [("Warning", "GivenUp")]

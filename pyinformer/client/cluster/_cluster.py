@@ -1270,7 +1270,7 @@ class Cluster(Closable):
 
         async def read() -> KubeObject:
             """Read it; the server may not be there yet when its kind is looked up."""
-            _, target = await self._part(body, "", None)
+            target = await target_of(self.discovery, body)
             resource = target.resource
             return await self.get(resource.api_version, resource.resource, target.key)
 
