@@ -168,7 +168,8 @@ async def test_a_start_names_the_fields_that_the_server_drops(
         new = await _created(cluster, group, "v1", _Spec())
         old = await _created(cluster, group, "v1beta1", _OldSpec())
         assert new | old == _DROPPED
-        await _published(cluster, group, "known")
+        await _published(cluster, f"{group}/v1", "known")
+        await _published(cluster, f"{group}/v1beta1", "engine")
         async with app.running(cluster):
             (warning,) = _warnings(caplog)
         assert _fields(warning) == _DROPPED
@@ -179,16 +180,17 @@ async def test_a_start_names_the_fields_that_the_server_drops(
         edited = made.to_dict()
         edited["spec"]["versions"] = custom_resource_definition(model)["spec"]["versions"]
         await cluster.patch(made, edited)
-        await _published(cluster, group, "image")
+        await _published(cluster, f"{group}/v1", "image")
+        await _published(cluster, f"{group}/v1beta1", "size")
         async with app.running(cluster):
             assert _warnings(caplog) == []
 
 
-async def _published(cluster: Cluster, group: str, field: str) -> None:
-    """Wait until the server publishes a field, a moment after it knows it."""
+async def _published(cluster: Cluster, api_version: str, field: str) -> None:
+    """Wait until the server publishes a field, a moment after it knows it: each version apart."""
     for _ in range(300):
         try:
-            answer = await cluster.request("GET", f"/openapi/v3/apis/{group}/v1")
+            answer = await cluster.request("GET", f"/openapi/v3/apis/{api_version}")
         except pyinformer.NotFoundError:
             answer = b""
         if f'"{field}"'.encode() in answer:
@@ -218,7 +220,7 @@ async def test_foreign_definitions_are_compared_with_hooks_only(
 
     async with server.connect() as cluster:
         await cluster.create(_older(custom_resource_definition(declared)))
-        await _published(cluster, group, "known")
+        await _published(cluster, f"{group}/v1", "known")
         async with app(has_hooks=False).running(cluster):
             assert _warnings(caplog) == []
         async with app(has_hooks=True).running(cluster):
@@ -246,7 +248,7 @@ async def test_the_server_drops_what_a_default_sets_in_such_a_field(
 
     async with RealServer(kube_apiserver).connect() as cluster:
         await cluster.create(_older(custom_resource_definition(model)))
-        await _published(cluster, group, "known")
+        await _published(cluster, f"{group}/v1", "known")
         for configuration in app.webhook_configurations():
             await cluster.create(configuration)
         async with app.running(cluster):

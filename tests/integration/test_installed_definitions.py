@@ -191,8 +191,6 @@ async def test_replicas_of_two_versions_that_start_at_once_leave_the_newer_defin
 async def test_a_definition_that_the_server_refuses_ends_the_start(server: Server) -> None:
     async with _defined(server) as made:
         await _start(server, made.operator(made.model(_Spec), "1.0"))
-        if not isinstance(server, RealServer):
-            return  # the embedded server takes another scope
         app = made.operator(made.model(_Spec, scope="Cluster"), "2.0")
         with pytest.raises(InvalidError, match="scope"):
             await _start(server, app)
