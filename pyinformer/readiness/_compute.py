@@ -73,6 +73,8 @@ def _of_any_kind(body: Body, kind: tuple[str, str]) -> Readiness | None:
     observed = read(body, "status.observedGeneration", int, None)
     if observed is None and kind in OBSERVED:
         return in_progress("its controller has not observed it yet")
+    if body.get("status") is None:
+        return None
     if observed is not None and observed < generation:
         return in_progress(f"generation {generation} is not observed yet, only {observed}")
     stalled, reconciling = condition(body, "Stalled"), condition(body, "Reconciling")

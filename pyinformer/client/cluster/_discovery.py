@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
 _log = get_logger(__name__)
+_ANY: Final = "any"  # a resource, where only the version matters
 _NOT_FOUND: Final = 404
 _AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -123,6 +124,7 @@ class Discovery:
             kind: such as `Deployment`.
 
         Raises:
+            InvalidArgumentError: `api_version` is malformed.
             NotFoundError: the server does not serve this kind.
             ForbiddenError: discovery is forbidden.
             TransportError: the server was not reached.
@@ -130,6 +132,8 @@ class Discovery:
         Cancellation:
             Safe; other callers that wait for the same response send the request again.
         """
+        if api_version not in self._tables:
+            GroupVersionResource.of(api_version, _ANY)  # it becomes a part of a path
         return await self._find(
             api_version,
             lambda one: one.kind == kind,

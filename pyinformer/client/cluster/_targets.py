@@ -33,7 +33,6 @@ Parent: TypeAlias = Body | tuple[str, str, str]
 """The object that a subresource belongs to: the object, or its apiVersion, plural and key."""
 
 _ALONE: Final = PARTIAL_OBJECT_METADATA.kind.encode()
-_ANY: Final = "any"  # a resource, where only the version matters
 # A namespace has two subresources, whose paths look like those of resources inside it.
 _OF_RESOURCE: Final = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)"
@@ -58,6 +57,7 @@ _OF_SUBRESOURCES: Final = {
     "Scale": ("scale", "object that is scaled"),
     "TokenRequest": ("token", "service account"),
 }
+_needs_no_quotes = re.compile(r"[A-Za-z0-9._-]+").fullmatch
 _stream_of_a_pod = re.compile(
     r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward)/?"
 ).fullmatch
@@ -190,7 +190,6 @@ async def kind_of(discovery: Discovery, body: JSONObject, argument: str = "obj")
     refuse_metadata_alone(body, argument)
     if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
         raise InvalidArgumentError(argument, "must have apiVersion and kind")
-    GroupVersionResource.of(api_version, _ANY)  # it becomes a part of a path
     try:
         return await discovery.kind(api_version, kind)
     except NotFoundError as error:
@@ -429,6 +428,8 @@ def _quoted(argument: str, name: str) -> str:
     """Return a name as one segment of a path."""
     if name in _UP or "/" in name:
         raise InvalidArgumentError(argument, f"{name!r} cannot be a name")
+    if _needs_no_quotes(name):
+        return name
     try:
         return quote(name, safe="")
     except UnicodeEncodeError as error:

@@ -183,6 +183,14 @@ async def test_a_group_is_discovered_once_and_again_for_an_unknown_kind(
         assert len([one for one in apiserver.requests if one.path == "/api/v1"]) == 1
 
 
+@pytest.mark.parametrize("version", ["", "../v1", "v1?watch=1", "v1/v1/v1"])
+async def test_a_malformed_version_is_not_sent(apiserver: APIServer, version: str) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.errors.InvalidArgumentError, match="api_version: "):
+            await cluster.discovery.kind(version, "Pod")
+        assert not apiserver.requests
+
+
 @pytest.mark.parametrize("key", ["", "a/", "/a", "a/b/c"])
 async def test_an_invalid_key_is_refused(apiserver: APIServer, key: str) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
