@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions in files, as controller-gen and `pyinformer crd` write them."""
+"""Definitions in files, as controller-gen, kubectl and `pyinformer crd` write them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from pyinformer.objects import JSONObject, YAMLError, load_yaml
 API_VERSION: Final = "apiextensions.k8s.io/v1"
 PLURAL: Final = "customresourcedefinitions"
 _KIND: Final = "CustomResourceDefinition"
+_OF_A_SERVER: Final = frozenset(
+    {"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
+)
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 _between_documents: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 
@@ -20,9 +23,10 @@ _between_documents: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 def definitions_in(*paths: str | Path) -> list[JSONObject]:
     """Read CustomResourceDefinitions from YAML or JSON files: `World([*definitions_in("crds")])`.
 
-    A file may have several documents. Those of other kinds are left out, such as the
-    `kustomization.yaml` of a folder; so is the status of a definition. One that occurs twice counts
-    as it is in the last file.
+    A file may have several documents, or a `List` as `kubectl get crd -o yaml` writes it. Objects
+    of other kinds are left out, such as the `kustomization.yaml` of a folder; so is what a server
+    has added to a definition: its status, uid and version. One that occurs twice counts as it is in
+    the last file.
 
     Args:
         paths: files, and folders, whose `.yaml`, `.yml` and `.json` files are read in the order of
@@ -65,7 +69,9 @@ def _definitions_at(path: Path) -> Iterator[JSONObject]:
             if not (isinstance(versions, list) and all(isinstance(one, dict) for one in versions)):
                 reason = f"{file}: the definition {metadata['name']} has no list of spec.versions"
                 raise InvalidArgumentError("paths", reason)
-            yield {name: value for name, value in document.items() if name != "status"}
+            own = {name: value for name, value in metadata.items() if name not in _OF_A_SERVER}
+            rest = {name: value for name, value in document.items() if name != "status"}
+            yield {**rest, "metadata": own}
 
 
 def _files_at(path: Path) -> Sequence[Path]:
@@ -82,4 +88,10 @@ def _documents_of(file: Path) -> Iterator[JSONObject]:
         documents = [load_yaml(part) for part in _between_documents.split(text)]
     except (OSError, UnicodeDecodeError, YAMLError) as error:
         raise InvalidArgumentError("paths", f"{file} cannot be read: {error}") from error
-    return (one for one in documents if isinstance(one, dict))
+    for document in documents:
+        # `kubectl get crd -o yaml` writes one document of this kind.
+        is_list = isinstance(document, dict) and document.get("kind") == "List"
+        items = document.get("items") if is_list else [document]
+        for one in items if isinstance(items, list) else ():
+            if isinstance(one, dict):
+                yield one

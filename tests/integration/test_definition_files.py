@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pyinformer.errors import DefinitionsNotFoundError, InvalidArgumentError, InvalidError
+from pyinformer.testing import World, definitions_in
+from tests.integration.definitions import DEFINITIONS, is_gone
 from tests.testing.test_definition_files import definition
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +70,34 @@ def test_a_definition_that_exists_is_replaced(server: Server, tmp_path: Path) ->
     assert stored["status"]["storedVersions"] == ["v1"]
     assert {one["type"] for one in stored["status"]["conditions"]} >= {"Established"}
     server.api.create(_object(plural, "a", namespace))
+
+
+async def test_definitions_as_a_server_has_them_are_installed_again(
+    server: Server, tmp_path: Path
+) -> None:
+    """`kubectl get crd -o yaml` writes a List, with uid, version and status of each."""
+    namespace, plurals = server.namespace(), [_plural(), _plural()]
+    for plural in plurals:
+        (tmp_path / f"{plural}.yaml").write_text(definition(plural, size=7))
+    names = server.api.install_definitions(tmp_path)
+    stored = [server.api.get(*DEFINITIONS, name) for name in names]
+    assert all(one["metadata"]["uid"] and one["status"] for one in stored)
+    path = tmp_path / "exported.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": stored}))
+
+    assert server.api.install_definitions(path) == names  # over the same ones
+    for name in names:
+        server.api.delete(*DEFINITIONS, name)
+        await until(partial(is_gone, server, *DEFINITIONS, name))
+    assert server.api.install_definitions(path) == names
+
+    async with server.connect() as cluster:
+        for plural in plurals:
+            made = await cluster.create(_object(plural, "a", namespace))
+            assert made.at("spec.size") == 7
+    with World(definitions_in(path)) as world:
+        made_here = {one["metadata"]["name"] for one in world.list(*DEFINITIONS)}
+        assert made_here == set(names)
 
 
 @pytest.mark.covers(

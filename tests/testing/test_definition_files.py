@@ -57,6 +57,13 @@ def test_a_file_may_have_several_documents_of_which_others_are_left_out(tmp_path
     assert all("status" not in one for one in found)
 
 
+@pytest.mark.parametrize("items", ["", "[]", "{a: b}", "7", "[7, {kind: ConfigMap}]"])
+def test_a_list_without_definitions_is_left_out(tmp_path: Path, items: str) -> None:
+    (tmp_path / "a.yaml").write_text(f"apiVersion: v1\nkind: List\nitems: {items}\n")
+    (tmp_path / "b.yaml").write_text(definition("cars"))
+    assert _names(tmp_path) == ["cars.acme.io"]
+
+
 @pytest.mark.covers(
     "controller-runtime pkg/envtest: should not mix up files from different directories"
 )
