@@ -6,6 +6,8 @@ The order of the folders is in .importlinter.
 from __future__ import annotations
 
 import ast
+import configparser
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -72,6 +74,22 @@ def _impure(package: Path) -> list[str]:
         for path in _pure_modules(package)
         if _LOOPS & _imported(path)
     )
+
+
+def test_the_table_of_rooms_has_each_folder_in_the_order_of_the_layers() -> None:
+    layers = configparser.ConfigParser()
+    layers.read(_ROOT / ".importlinter")
+    text = layers["importlinter:contract:layers"]["layers"]
+    ranks = {
+        room: -rank
+        for rank, line in enumerate(text.split("\n"))
+        for room in line.replace("|", " ").split()
+        if (_ROOT / "pyinformer" / room / "__init__.py").is_file()
+    }
+    table = (_ROOT / "CONTRIBUTING.md").read_text().partition("| room |")[2].partition("\n\n")[0]
+    rooms = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert sorted(rooms) == sorted(ranks)
+    assert rooms == sorted(rooms, key=ranks.__getitem__)
 
 
 def test_a_pure_module_knows_no_event_loop() -> None:
