@@ -199,7 +199,7 @@ class ChildSets:
         try:
             returned: object = await call(children)
         finally:
-            children.has_returned = True
+            children.end_calls()
             for name in children.taken_over:
                 owner = children.owner
                 text = f"{name} existed before, and is a child now: it is deleted as children are"

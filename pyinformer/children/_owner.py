@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
+
+import anyio
 
 from pyinformer.children._apply_set import OwnerMarks, cleanup_finalizer_of, finalizer_of
 from pyinformer.client.cluster import Cluster, head_of
@@ -10,6 +13,8 @@ from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
 from pyinformer.errors import ConflictError, RetryAfter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyinformer.objects import KubeObject
 
 CHANGED_SECONDS: Final = 1.0
@@ -33,6 +38,8 @@ class OwnerWrites:
         self._name = name
         self._finalizer = finalizer_of(name)
         self._cleanup = cleanup_finalizer_of(name)
+        self._writing = 0  # writes under way
+        self._ended = anyio.Event()  # of the next of them that ends
 
     async def hold(self, *, for_cleanup: bool = False) -> None:
         """Add the finalizer, unless the owner has it.
@@ -50,10 +57,11 @@ class OwnerWrites:
         finalizer = self._cleanup if for_cleanup else self._finalizer
         if finalizer in self.object.metadata.finalizers:
             return
-        held = await enter_finalizer(self._cluster, self.object, finalizer)
-        if held.object is None or held.phase != "active":
-            raise RetryAfter(CHANGED_SECONDS, f"{self.object.key} was deleted meanwhile")
-        self.object = held.object  # type: ignore[assignment]  # objects of a cluster have no view
+        with self._noted():
+            held = await enter_finalizer(self._cluster, self.object, finalizer)
+            if held.object is None or held.phase != "active":
+                raise RetryAfter(CHANGED_SECONDS, f"{self.object.key} was deleted meanwhile")
+            self.object = held.object  # type: ignore[assignment]  # objects of a cluster have no view
 
     async def release(self) -> None:
         """Remove the finalizer, unless the owner has changed and may name other places.
@@ -96,10 +104,13 @@ class OwnerWrites:
             Unless it still waits for the rate limit, they may have been written or not.
         """
         known = None
-        while known is not self.object:  # another task of the function may have written it
+        while known is not self.object:
             known = self.object
-            if await self._mark(OwnerMarks.of(known, self._name) | marks):
-                return
+            with self._noted():
+                if await self._mark(OwnerMarks.of(known, self._name) | marks):
+                    return
+            while self._writing and known is self.object:  # it may be what another task writes
+                await self._ended.wait()
         raise self._changed()
 
     async def narrow(self, marks: OwnerMarks) -> None:
@@ -112,6 +123,17 @@ class OwnerWrites:
             As `widen`.
         """
         await self._mark(marks)
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Note a write, for which another task of the function may wait."""
+        self._writing += 1
+        try:
+            yield
+        finally:
+            self._writing -= 1
+            self._ended.set()
+            self._ended = anyio.Event()
 
     async def _mark(self, marks: OwnerMarks) -> bool:
         change = marks.written_on(self.object, self._name)

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import logging
 import warnings
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -162,6 +164,67 @@ def test_a_call_that_was_cancelled_has_ended_and_deletes_nothing(world: World, b
     assert {"a", "b"} <= names(world)
 
 
+def test_a_call_that_was_cancelled_before_it_ran_deletes_nothing(world: World) -> None:
+    async def function(children: Children) -> None:
+        await children.apply([config_map("a")])
+        task = asyncio.create_task(children.apply([config_map("b")]))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    calling(world, function).ok()
+    assert names(world) == {"a", "b"}
+
+
+def test_a_wait_ends_a_group_whose_other_tasks_have_not_run(world: World) -> None:
+    async def function(children: Children) -> None:
+        await children.apply([stateful_set("db")])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(children.apply([config_map("a"), config_map("b")], stage="later"))
+            await children.ready()
+
+    outcome = calling(world, function).ok()
+    assert outcome.result is not None
+    assert outcome.result.waiting_for.startswith("StatefulSet shop/db: ")
+    assert names(world) == {"a", "b"}
+
+
+def test_a_refused_child_is_not_ready_while_others_are_applied(world: World) -> None:
+    async def function(children: Children) -> None:
+        with suppress(APIStatusError):
+            await children.apply([config_map("refused")])
+        async with anyio.create_task_group() as group:
+            group.start_soon(children.apply, [config_map("other")])
+            await children.ready()
+
+    run = calling(world, function)
+    world.fail_on("configmaps", "shop/refused", verb="apply", status=403, times=None)
+    outcome = run.ok()
+    assert outcome.result is not None
+    assert outcome.result.waiting_for.startswith("ConfigMap shop/refused: ")
+
+
+def test_stages_that_are_applied_side_by_side_mark_their_owner_in_turn(world: World) -> None:
+    namespace: JSONObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
+    stages = [config_map("c")], [config_map("d", "other")], [stateful_set("db")], [namespace]
+
+    async def function(children: Children) -> None:
+        async with anyio.create_task_group() as group:
+            for number, objects in enumerate(stages):
+                apply = partial(children.apply, objects, stage=f"stage-{number}")
+                group.start_soon(apply)
+
+    calling(world, function).ok()
+    assert names(world) == {"c", "d"}
+    assert "new" in names(world, "namespaces")
+    (kinds,) = (
+        text
+        for name, text in owner(world)["metadata"]["annotations"].items()
+        if name.startswith("children.pyinformer.dev/")
+    )
+    assert kinds == "ConfigMap,Namespace,StatefulSet.apps;other"
+
+
 def test_a_call_after_the_function_has_returned_is_refused(world: World) -> None:
     kept: list[Children] = []
 
@@ -263,6 +326,14 @@ def test_an_owner_that_waits_for_a_refused_deletion_says_so(world: World) -> Non
     assert names(world) == {"a", "b"}
     assert ready(world)[:2] == ("False", "BeingDeleted")
     assert ready(world)[2].startswith("ConfigMap shop/b could not be deleted: ")
+
+
+def test_a_reason_that_is_not_a_text_is_the_name_of_its_error(world: World) -> None:
+    desired = Desired()
+    desired.stages = {"": [config_map("a")]}
+    desired.error = TerminalError(7)  # type: ignore[arg-type]
+    Run(world, desired)()
+    assert ready(world) == ("False", "GivenUp", "TerminalError")
 
 
 @pytest.mark.parametrize("is_in_a_group", [False, True])
