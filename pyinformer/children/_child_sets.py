@@ -28,7 +28,7 @@ from pyinformer.children._apply_set import (
 from pyinformer.children._children import Children, Identity
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
-from pyinformer.children._status import LATE, Verdict, composed, ready_condition
+from pyinformer.children._status import LATE, Reason, Verdict, composed, ready_condition
 from pyinformer.controller import Result, given_up_reason, invalid_result
 from pyinformer.controller.sources import any_of
 from pyinformer.errors import (
@@ -311,7 +311,8 @@ class ChildSets:
         if known != [uid, call]:
             since = now
         self._waiting_since[key] = (uid, call, since)
-        left, reason = None, _FAILED if error.has_failed else "WaitingForChildren"
+        reason: Reason = _FAILED if error.has_failed else "WaitingForChildren"
+        left = None
         if error.timeout_seconds is not None:
             left = since + error.timeout_seconds - now
             if left <= 0:
@@ -402,12 +403,10 @@ class ChildSets:
             return
         before = ready_condition(owner)
         status = composed(owner, given, verdict, fields=self._fields, wall_clock=self._wall_clock)
-        found = await self._cluster.status(owner, status)
-        if verdict is None:
-            return
-        was_ready, is_ready = (
-            each.get("status") == "True" for each in (before, ready_condition(found))
-        )
+        after = ready_condition(await self._cluster.status(owner, status))
+        if verdict is None or after.get("reason") != verdict.reason:
+            return  # there is no such condition, or the function has set another one
+        was_ready, is_ready = (each.get("status") == "True" for each in (before, after))
         is_news = verdict.reason in _TROUBLE and before.get("reason") != verdict.reason
         if is_ready and not was_ready:
             self._events.event(owner, "Ready", "all children are ready")
@@ -523,7 +522,7 @@ def _stage_of(member: _Member) -> int:
     return stage_of(member.child).ordinal
 
 
-def _unready(reason: str, texts: Iterable[str]) -> Verdict:
+def _unready(reason: Reason, texts: Iterable[str]) -> Verdict:
     return Verdict(is_ready=False, reason=reason, message=_shown(list(texts), "; "))
 
 
