@@ -7,10 +7,11 @@ import gc
 import logging
 import warnings
 from contextlib import suppress
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 import pytest
 
 import pyinformer
@@ -400,3 +401,28 @@ def test_arguments_that_would_be_something_else_are_refused(function: Any, words
     app = pyinformer.Operator("shop")
     with pytest.raises(InvalidTypeError, match=words):
         app.reconcile("acme.io/v1", "databases", model=Database, owns=OWNED)(function)
+
+
+def test_a_model_that_is_called_children_is_not_a_set_of_them() -> None:
+    class Children(msgspec.Struct):
+        """Of a school."""
+
+    async def of_school(request: Request, school: Any, cluster: pyinformer.Cluster) -> None: ...
+
+    of_school.__annotations__["school"] = Children  # as in a module without the future import
+    app = pyinformer.Operator("school")
+    app.reconcile("acme.io/v1", "schools", model=Children)(of_school)
+
+
+def test_a_decorator_may_add_arguments_to_a_function_with_children(world: World) -> None:
+    async def applies(request: Request, database: Any, children: Children, data: str) -> None:
+        await children.apply([config_map("a", data=data)])
+
+    @wraps(applies)
+    async def with_data(request: Request, database: Any, children: Children) -> None:
+        await applies(request, database, children, "added")
+
+    desired = Desired()
+    desired.reconcile = with_data  # type: ignore[method-assign]
+    Run(world, desired).ok()
+    assert world.get("v1", "configmaps", "a", namespace="shop")["data"] == {"data": "added"}
