@@ -8,7 +8,7 @@ function is not called, and the stages are deleted in reverse order if the owner
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._runtime.clock import wall_time
@@ -36,6 +36,7 @@ from pyinformer.errors import (
     ChildrenNotReadyError,
     ConflictError,
     InformerError,
+    ModelMismatchError,
     RetryAfter,
     TerminalError,
 )
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from pyinformer.client.cluster import APIResource, Body, Cluster, Propagation
     from pyinformer.controller import EventRecorder
     from pyinformer.controller.sources import PredicateFunction
-    from pyinformer.errors import ModelMismatchError
     from pyinformer.objects import GroupVersionResource, KubeObject
 
 _log = get_logger(__name__)
@@ -384,6 +384,11 @@ class ChildSets:
         self, owner: KubeObject, verdict: Verdict, error: Exception, *, given: Body | None = None
     ) -> None:
         """Write the status after an error, which is the one that counts."""
+        before, generation = ready_condition(owner), owner.metadata.generation or None
+        known = (before.get("reason"), before.get("observedGeneration"))
+        if known == (verdict.reason, generation) and _is_given_up(error):
+            # Its text may be another one at each call, and each write of a status causes a call.
+            verdict = replace(verdict, message=str(before.get("message", "")))
         try:
             await self._write_status(owner, given, verdict)
         except InformerError as another:
@@ -483,6 +488,11 @@ class ChildSets:
     def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
         """Return whether this function has applied a child for this very owner."""
         return is_child(child, owner, self._name)
+
+
+def _is_given_up(error: Exception) -> bool:
+    """Return whether a function has given its object up; else the object itself has the text."""
+    return not isinstance(error, ModelMismatchError) and given_up_reason(error) is not None
 
 
 def _only_wait(error: BaseException) -> ChildrenNotReadyError | None:

@@ -34,7 +34,7 @@ from tests.children.desired import (
     stateful_set,
 )
 from tests.children.test_cleanup import ready
-from tests.children.test_sets import Run, names, owner
+from tests.children.test_sets import KEY, Run, names, owner
 from tests.waiting import pause
 
 if TYPE_CHECKING:
@@ -346,6 +346,32 @@ def test_an_object_that_is_given_up_is_not_ready(world: World, is_in_a_group: bo
     follow(world, desired)
     assert ready(world) == ("False", "GivenUp", "no such host")
     assert events(world) == [("Warning", "GivenUp")]
+
+
+def test_an_object_is_given_up_once_though_each_error_has_another_text(world: World) -> None:
+    """As the errors of a cloud, which have the number of their request."""
+    desired, texts = Desired(), [f"no such host: request {number}" for number in range(9)]
+
+    async def reconcile(request: Request, database: Any, children: Children) -> None:
+        raise TerminalError(texts.pop(0))
+
+    desired.reconcile = reconcile  # type: ignore[method-assign]
+    app = desired.operator()
+
+    async def scenario() -> None:
+        async with app.running(world.cluster, health_port=None):
+            for image in ("example.com/db:1", "example.com/db:2"):
+                await pause(10)
+                found = await world.cluster.get("acme.io/v1", "databases", KEY)
+                first = texts[0]
+                await world.cluster.patch(found, {**found.to_dict(), "spec": {"image": image}})
+                await pause(10)
+                found = await world.cluster.get("acme.io/v1", "databases", KEY)
+                (condition,) = found.to_dict()["status"]["conditions"]
+                assert (condition["reason"], condition["message"]) == ("GivenUp", first)
+
+    world.run(scenario)
+    assert texts, "each call of the function is due to a change of the object, or to one status"
 
 
 def test_an_object_that_does_not_fit_the_model_is_not_ready(world: World) -> None:
