@@ -8,7 +8,7 @@ function is not called, and the stages are deleted in reverse order if the owner
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._runtime.clock import wall_time
@@ -28,7 +28,7 @@ from pyinformer.children._apply_set import (
 from pyinformer.children._children import Children, Identity
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
-from pyinformer.children._status import LATE, Verdict, composed, ready_condition
+from pyinformer.children._status import LATE, Reason, Verdict, composed, ready_condition
 from pyinformer.controller import Result, given_up_reason, invalid_result
 from pyinformer.controller.sources import any_of
 from pyinformer.errors import (
@@ -36,6 +36,7 @@ from pyinformer.errors import (
     ChildrenNotReadyError,
     ConflictError,
     InformerError,
+    ModelMismatchError,
     RetryAfter,
     TerminalError,
 )
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from pyinformer.client.cluster import APIResource, Body, Cluster, Propagation
     from pyinformer.controller import EventRecorder
     from pyinformer.controller.sources import PredicateFunction
-    from pyinformer.errors import ModelMismatchError
     from pyinformer.objects import GroupVersionResource, KubeObject
 
 _log = get_logger(__name__)
@@ -199,7 +199,7 @@ class ChildSets:
         try:
             returned: object = await call(children)
         finally:
-            children.has_returned = True
+            children.end_calls()
             for name in children.taken_over:
                 owner = children.owner
                 text = f"{name} existed before, and is a child now: it is deleted as children are"
@@ -311,7 +311,8 @@ class ChildSets:
         if known != [uid, call]:
             since = now
         self._waiting_since[key] = (uid, call, since)
-        left, reason = None, _FAILED if error.has_failed else "WaitingForChildren"
+        reason: Reason = _FAILED if error.has_failed else "WaitingForChildren"
+        left = None
         if error.timeout_seconds is not None:
             left = since + error.timeout_seconds - now
             if left <= 0:
@@ -383,6 +384,11 @@ class ChildSets:
         self, owner: KubeObject, verdict: Verdict, error: Exception, *, given: Body | None = None
     ) -> None:
         """Write the status after an error, which is the one that counts."""
+        before, generation = ready_condition(owner), owner.metadata.generation or None
+        known = (before.get("reason"), before.get("observedGeneration"))
+        if known == (verdict.reason, generation) and _is_given_up(error):
+            # Its text may be another one at each call, and each write of a status causes a call.
+            verdict = replace(verdict, message=str(before.get("message", "")))
         try:
             await self._write_status(owner, given, verdict)
         except InformerError as another:
@@ -402,12 +408,10 @@ class ChildSets:
             return
         before = ready_condition(owner)
         status = composed(owner, given, verdict, fields=self._fields, wall_clock=self._wall_clock)
-        found = await self._cluster.status(owner, status)
-        if verdict is None:
-            return
-        was_ready, is_ready = (
-            each.get("status") == "True" for each in (before, ready_condition(found))
-        )
+        after = ready_condition(await self._cluster.status(owner, status))
+        if verdict is None or after.get("reason") != verdict.reason:
+            return  # there is no such condition, or the function has set another one
+        was_ready, is_ready = (each.get("status") == "True" for each in (before, after))
         is_news = verdict.reason in _TROUBLE and before.get("reason") != verdict.reason
         if is_ready and not was_ready:
             self._events.event(owner, "Ready", "all children are ready")
@@ -486,6 +490,11 @@ class ChildSets:
         return is_child(child, owner, self._name)
 
 
+def _is_given_up(error: Exception) -> bool:
+    """Return whether a function has given its object up; else the object itself has the text."""
+    return not isinstance(error, ModelMismatchError) and given_up_reason(error) is not None
+
+
 def _only_wait(error: BaseException) -> ChildrenNotReadyError | None:
     """Return what a function waits for, also if it does so inside a task group; else None."""
     matching: BaseException | None = error
@@ -523,7 +532,7 @@ def _stage_of(member: _Member) -> int:
     return stage_of(member.child).ordinal
 
 
-def _unready(reason: str, texts: Iterable[str]) -> Verdict:
+def _unready(reason: Reason, texts: Iterable[str]) -> Verdict:
     return Verdict(is_ready=False, reason=reason, message=_shown(list(texts), "; "))
 
 

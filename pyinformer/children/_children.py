@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from functools import wraps
+from inspect import CORO_CLOSED, getcoroutinestate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, final
 
 from pyinformer import readiness
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 ReadinessRules = Mapping[tuple[str, str], Callable[[JSONObject], Readiness]]
 
-_F = TypeVar("_F", bound=Callable[..., Awaitable[object]])
+_F = TypeVar("_F", bound=Callable[..., Coroutine[Any, Any, object]])
 
 _WITHOUT_STATE = frozenset({"ConfigMap", "Secret"})  # of the core group: there is nothing to await
 
@@ -83,7 +84,7 @@ class _Draft(NamedTuple):
 
 
 def _awaited(method: _F) -> _F:
-    """Note each call of a method until it has ended, so that one without `await` is found."""
+    """Note each call of a method, so that one without `await` is found."""
 
     @wraps(method)
     def call(self: Children, *args: object, **kwargs: object) -> Awaitable[object]:
@@ -91,15 +92,10 @@ def _awaited(method: _F) -> _F:
         if self.has_returned:
             reason = f"children.{name}() was called after the function had returned: await it there"
             raise LifecycleError(reason)
-        self.open_calls.append(name)
-
-        async def run() -> object:
-            try:
-                return await method(self, *args, **kwargs)
-            finally:
-                self.open_calls.remove(name)
-
-        return run()
+        made = method(self, *args, **kwargs)
+        self._calls.append((name, made))
+        self._applies += name == "apply"
+        return made
 
     return cast("_F", call)
 
@@ -141,10 +137,10 @@ class Children:
         self._stages: dict[str, Stage] = {}
         self.applied: dict[Identity, Applied] = {}
         """What this call has applied so far."""
-        self.unfinished: int = 0
-        """Calls of `apply` that have not applied all, whether the function knows or not."""
-        self.open_calls: list[str] = []
-        """Calls of methods that have not ended, such as those that were never awaited."""
+        self._calls: list[tuple[str, Coroutine[Any, Any, object]]] = []
+        self._left: list[str] = []  # of them, when the function had returned
+        self._applies: int = 0  # calls of `apply`, also of a task that is cancelled before it runs
+        self._finished: int = 0  # of them, those that have applied all
         self.has_returned: bool = False
         """Whether the function has."""
         self.taken_over: list[str] = []
@@ -159,6 +155,18 @@ class Children:
         """What `status` was called with."""
         self.rules: ReadinessRules | None = None
         """The rules of the last `ready`."""
+
+    @property
+    def unfinished(self) -> int:
+        """Calls of `apply` that have not applied all, whether the function knows or not."""
+        return self._applies - self._finished
+
+    @property
+    def open_calls(self) -> list[str]:
+        """Calls of methods that have not ended, such as those that were never awaited."""
+        if self.has_returned:
+            return self._left
+        return [name for name, one in self._calls if getcoroutinestate(one) != CORO_CLOSED]
 
     @property
     def has_applied(self) -> bool:
@@ -204,9 +212,8 @@ class Children:
             raise InvalidArgumentError("objects", "must be a list of objects, not one of them")
         check_iterable("objects", objects, shown="a list of objects")
         chosen = self._stages.setdefault(stage, Stage(len(self._stages) + 1, stage))
-        self.unfinished += 1
         found = await self._apply(await self._marked(objects, chosen), chosen)
-        self.unfinished -= 1
+        self._finished += 1
         return found
 
     async def _marked(self, objects: Iterable[Body], stage: Stage) -> Collection[_Draft]:
@@ -269,6 +276,11 @@ class Children:
         if self.waits is not None:
             raise self.waits
         return True
+
+    def end_calls(self) -> None:
+        """Record that the function has returned, and which of its calls have not ended."""
+        self._left, self.has_returned = self.open_calls, True
+        self._calls.clear()  # Python warns of one that was never awaited when nothing holds it
 
     def check_ended(self) -> None:
         """Refuse what the function has returned while a call has not ended.

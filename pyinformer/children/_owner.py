@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
+import anyio
+
 from pyinformer.children._apply_set import OwnerMarks, cleanup_finalizer_of, finalizer_of
 from pyinformer.client.cluster import Cluster, head_of
 from pyinformer.controller.conventions import enter_finalizer, leave_finalizer
@@ -33,6 +35,7 @@ class OwnerWrites:
         self._name = name
         self._finalizer = finalizer_of(name)
         self._cleanup = cleanup_finalizer_of(name)
+        self._turn = anyio.Lock(fast_acquire=True)  # tasks of the function may write side by side
 
     async def hold(self, *, for_cleanup: bool = False) -> None:
         """Add the finalizer, unless the owner has it.
@@ -48,12 +51,13 @@ class OwnerWrites:
             Safe.
         """
         finalizer = self._cleanup if for_cleanup else self._finalizer
-        if finalizer in self.object.metadata.finalizers:
-            return
-        held = await enter_finalizer(self._cluster, self.object, finalizer)
-        if held.object is None or held.phase != "active":
-            raise RetryAfter(CHANGED_SECONDS, f"{self.object.key} was deleted meanwhile")
-        self.object = held.object  # type: ignore[assignment]  # objects of a cluster have no view
+        async with self._turn:
+            if finalizer in self.object.metadata.finalizers:
+                return
+            held = await enter_finalizer(self._cluster, self.object, finalizer)
+            if held.object is None or held.phase != "active":
+                raise RetryAfter(CHANGED_SECONDS, f"{self.object.key} was deleted meanwhile")
+            self.object = held.object  # type: ignore[assignment]  # objects of a cluster have no view
 
     async def release(self) -> None:
         """Remove the finalizer, unless the owner has changed and may name other places.
@@ -95,12 +99,9 @@ class OwnerWrites:
         Cancellation:
             Unless it still waits for the rate limit, they may have been written or not.
         """
-        known = None
-        while known is not self.object:  # another task of the function may have written it
-            known = self.object
-            if await self._mark(OwnerMarks.of(known, self._name) | marks):
-                return
-        raise self._changed()
+        async with self._turn:
+            if not await self._mark(OwnerMarks.of(self.object, self._name) | marks):
+                raise self._changed()
 
     async def narrow(self, marks: OwnerMarks) -> None:
         """Write the marks, unless the owner has them, or has changed: its event comes.

@@ -9,7 +9,7 @@ nothing is new.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 
 import msgspec
 
@@ -20,8 +20,22 @@ from pyinformer.objects import JSONObject, KubeObject
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+Reason: TypeAlias = Literal[
+    "BeingDeleted",
+    "ChildFailed",
+    "ChildRefused",
+    "ChildrenNotReady",
+    "ChildrenReady",
+    "CleanupFailed",
+    "DeadlineExceeded",
+    "GivenUp",
+    "Unreadable",
+    "WaitingForChildren",
+]
+
 READY: Final = "Ready"
 LATE: Final = "DeadlineExceeded"
+_REASONS: Final = frozenset(get_args(Reason))
 CONDITIONS: Final = "conditions"
 OBSERVED: Final = "observedGeneration"
 
@@ -64,7 +78,7 @@ class Verdict:
     """What the Ready condition of an owner becomes."""
 
     is_ready: bool
-    reason: str
+    reason: Reason
     message: str
 
 
@@ -99,7 +113,8 @@ def composed(
         before, after = found.get(CONDITIONS), status.get(CONDITIONS)
         conditions = with_changed(before, by_type(after) or {})
         own = find_condition(after, READY)
-        if verdict and (own is None or own == find_condition(before, READY)):
+        is_kept = own == find_condition(before, READY) and (own or {}).get("reason") in _REASONS
+        if verdict and (own is None or is_kept):  # else the function has set it, perhaps earlier
             conditions = set_condition(
                 conditions,
                 READY,

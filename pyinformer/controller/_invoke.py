@@ -104,10 +104,10 @@ class Invoker(Generic[V]):
         return None
 
     def has(self, request: Request) -> bool:
-        """Return whether the object of a request is in the cache."""
+        """Return whether the object of a request is in the cache, which may be closed by now."""
         key, cluster = request._id
         return any(
-            one.has_synced and one.lister.get(key) is not None
+            one.lister.get(key, allow_unsynced=True) is not None
             for one in self._primaries.get(cluster, ())
             if one.scope.covers(key.rpartition("/")[0])
         )

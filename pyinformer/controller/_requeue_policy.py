@@ -201,11 +201,21 @@ def only_cause(error: BaseException) -> BaseException:
 
 
 def given_up_reason(error: BaseException) -> str | None:
-    """Return why a reconcile gave its object up until it changes; None if it did not."""
+    """Return why a reconcile gave its object up until it changes; None if it did not.
+
+    It is the name of the error's class if a user's class has another reason than a text.
+    """
     cause = only_cause(error)
     if not isinstance(cause, TerminalError) or isinstance(cause, FencedError):
         return None  # of a fenced one another replica has the object
-    return cause.shown if isinstance(cause, ModelMismatchError) else cause.reason
+    name = "shown" if isinstance(cause, ModelMismatchError) else "reason"
+    try:
+        reason = getattr(cause, name, None)
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - the guard of a user's property
+        reason = None
+    return reason if isinstance(reason, str) else type(cause).__name__
 
 
 def given_up_text(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from pyinformer._runtime.tasks import (
     is_in_thread,
     name_of,
     refuse_awaitable,
+    signature_of,
 )
 from pyinformer.blocking import run_with_cluster
 from pyinformer.client.cluster import Cluster, writing_as
@@ -24,8 +25,10 @@ from pyinformer.errors import invalid_handler
 
 _GIVEN_BY_KOPF: Final = frozenset(
     {
-        *("annotations", "body", "diff", "event", "labels", "logger", "memo", "meta", "name"),
-        *("namespace", "new", "old", "param", "patch", "resource", "retry", "spec", "status"),
+        *("activity", "annotations", "body", "diff", "dryrun", "event", "headers", "labels"),
+        *("logger", "memo", "meta", "name", "namespace", "new", "old", "operation", "param"),
+        *("patch", "reason", "resource", "retry", "runtime", "settings", "spec", "started"),
+        *("status", "stopped", "subresource", "type", "uid", "userinfo", "warnings"),
     }
 )
 
@@ -72,23 +75,22 @@ def check_cluster_function(function: object, shape: str, arguments: int) -> None
         raise invalid_handler(name_of(function), reason)
 
 
-def arguments_of(function: object) -> list[inspect.Parameter]:
-    """Return the arguments of a function; none of what has no signature."""
-    try:
-        return [*inspect.signature(cast("Callable[..., object]", function)).parameters.values()]
-    except (TypeError, ValueError):
-        return []
+def arguments_of(function: object, number: int) -> list[inspect.Parameter]:
+    """Return the arguments of a function that is called with so many; none without a signature."""
+    signature = signature_of(function, number)
+    return [] if signature is None else [*signature.parameters.values()]
 
 
 def _arguments_of_kopf(function: object, number: int) -> str:
-    """Return the first argument by which a handler of kopf is known; empty if it is none.
+    """Return the first argument of a handler of kopf; empty if it is not one.
 
-    kopf gives all arguments by name, so that its handlers end with `**kwargs`.
+    kopf gives all arguments by name, so that its handlers end with `**kwargs`, and have no others.
     """
-    given = arguments_of(function)
-    if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in given):
+    given = arguments_of(function, number)
+    if not any(one.kind is one.VAR_KEYWORD for one in given):
         return ""
-    return next((one.name for one in given[:number] if one.name in _GIVEN_BY_KOPF), "")
+    names = [one.name for one in given[:number] if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return names[0] if names and _GIVEN_BY_KOPF.issuperset(names) else ""
 
 
 def _refusal_of(function: Callable[..., Any]) -> str:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:  # loaded by the operators that have them
 
 M = TypeVar("M")
 
+_PACKAGE: Final = __name__.partition(".")[0]
+_ARGUMENTS: Final = 3
 _THIRD: Final = 2  # the place of the cluster, or of the children, among the arguments
 _CLUSTERS: Final = frozenset({"Cluster", "BlockingCluster"})
 
@@ -291,15 +293,19 @@ def takes_children(function: object) -> bool:
 
 
 def _third_argument(function: object) -> inspect.Parameter | None:
-    given = arguments_of(function)
+    given = arguments_of(function, _ARGUMENTS)
     return given[_THIRD] if len(given) > _THIRD else None
 
 
-def _annotation(argument: inspect.Parameter) -> str:
-    """Return the last word of an annotation, be it a class or a text."""
+def _annotation(argument: inspect.Parameter, function: object) -> str:
+    """Return the last word of an annotation, be it a class or a text; empty for a user's class."""
     found = argument.annotation
-    text = found if isinstance(found, str) else getattr(found, "__name__", "")
-    return str(text).strip("\"'").rpartition(".")[2]
+    if isinstance(found, str):
+        text = found.strip("\"'")  # what is imported for types alone is known by its name
+        found = getattr(inspect.unwrap(function), "__globals__", {}).get(text, text)  # type: ignore[arg-type]  # callable
+    if isinstance(found, type):
+        return found.__name__ if found.__module__.partition(".")[0] == _PACKAGE else ""
+    return str(found).rpartition(".")[2]
 
 
 def check_function(function: object) -> None:
@@ -308,16 +314,16 @@ def check_function(function: object) -> None:
     Raises:
         InvalidTypeError: with its name.
     """
-    check_cluster_function(function, "reconcile(request, object, cluster)", 3)
+    check_cluster_function(function, "reconcile(request, object, cluster)", _ARGUMENTS)
     third, gets_children = _third_argument(function), takes_children(function)
-    for number, one in enumerate(arguments_of(function)):
-        if _annotation(one) == "Children" and not (gets_children and number == _THIRD):
+    for number, one in enumerate(arguments_of(function, _ARGUMENTS)):
+        if _annotation(one, function) == "Children" and not (gets_children and number == _THIRD):
             reason = (
                 f"{name_of(function)} gets Children if its third argument is called `children`;"
                 f" `{one.name}` would be something else"
             )
             raise InvalidTypeError("function", reason)
-    if gets_children and third and _annotation(third) in _CLUSTERS:
+    if gets_children and third and _annotation(third, function) in _CLUSTERS:
         reason = (
             f"{name_of(function)} gets Children as its third argument, since that is called"
             " `children`: call it `cluster` for the cluster"

@@ -6,9 +6,12 @@ import asyncio
 import gc
 import logging
 import warnings
+from contextlib import suppress
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 import pytest
 
 import pyinformer
@@ -31,7 +34,7 @@ from tests.children.desired import (
     stateful_set,
 )
 from tests.children.test_cleanup import ready
-from tests.children.test_sets import Run, names, owner
+from tests.children.test_sets import KEY, Run, names, owner
 from tests.waiting import pause
 
 if TYPE_CHECKING:
@@ -162,6 +165,67 @@ def test_a_call_that_was_cancelled_has_ended_and_deletes_nothing(world: World, b
     assert {"a", "b"} <= names(world)
 
 
+def test_a_call_that_was_cancelled_before_it_ran_deletes_nothing(world: World) -> None:
+    async def function(children: Children) -> None:
+        await children.apply([config_map("a")])
+        task = asyncio.create_task(children.apply([config_map("b")]))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    calling(world, function).ok()
+    assert names(world) == {"a", "b"}
+
+
+def test_a_wait_ends_a_group_whose_other_tasks_have_not_run(world: World) -> None:
+    async def function(children: Children) -> None:
+        await children.apply([stateful_set("db")])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(children.apply([config_map("a"), config_map("b")], stage="later"))
+            await children.ready()
+
+    outcome = calling(world, function).ok()
+    assert outcome.result is not None
+    assert outcome.result.waiting_for.startswith("StatefulSet shop/db: ")
+    assert names(world) == {"a", "b"}
+
+
+def test_a_refused_child_is_not_ready_while_others_are_applied(world: World) -> None:
+    async def function(children: Children) -> None:
+        with suppress(APIStatusError):
+            await children.apply([config_map("refused")])
+        async with anyio.create_task_group() as group:
+            group.start_soon(children.apply, [config_map("other")])
+            await children.ready()
+
+    run = calling(world, function)
+    world.fail_on("configmaps", "shop/refused", verb="apply", status=403, times=None)
+    outcome = run.ok()
+    assert outcome.result is not None
+    assert outcome.result.waiting_for.startswith("ConfigMap shop/refused: ")
+
+
+def test_stages_that_are_applied_side_by_side_mark_their_owner_in_turn(world: World) -> None:
+    namespace: JSONObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
+    stages = [config_map("c")], [config_map("d", "other")], [stateful_set("db")], [namespace]
+
+    async def function(children: Children) -> None:
+        async with anyio.create_task_group() as group:
+            for number, objects in enumerate(stages):
+                apply = partial(children.apply, objects, stage=f"stage-{number}")
+                group.start_soon(apply)
+
+    calling(world, function).ok()
+    assert names(world) == {"c", "d"}
+    assert "new" in names(world, "namespaces")
+    (kinds,) = (
+        text
+        for name, text in owner(world)["metadata"]["annotations"].items()
+        if name.startswith("children.pyinformer.dev/")
+    )
+    assert kinds == "ConfigMap,Namespace,StatefulSet.apps;other"
+
+
 def test_a_call_after_the_function_has_returned_is_refused(world: World) -> None:
     kept: list[Children] = []
 
@@ -265,6 +329,14 @@ def test_an_owner_that_waits_for_a_refused_deletion_says_so(world: World) -> Non
     assert ready(world)[2].startswith("ConfigMap shop/b could not be deleted: ")
 
 
+def test_a_reason_that_is_not_a_text_is_the_name_of_its_error(world: World) -> None:
+    desired = Desired()
+    desired.stages = {"": [config_map("a")]}
+    desired.error = TerminalError(7)  # type: ignore[arg-type]
+    Run(world, desired)()
+    assert ready(world) == ("False", "GivenUp", "TerminalError")
+
+
 @pytest.mark.parametrize("is_in_a_group", [False, True])
 def test_an_object_that_is_given_up_is_not_ready(world: World, is_in_a_group: bool) -> None:
     desired = Desired()
@@ -274,6 +346,32 @@ def test_an_object_that_is_given_up_is_not_ready(world: World, is_in_a_group: bo
     follow(world, desired)
     assert ready(world) == ("False", "GivenUp", "no such host")
     assert events(world) == [("Warning", "GivenUp")]
+
+
+def test_an_object_is_given_up_once_though_each_error_has_another_text(world: World) -> None:
+    """As the errors of a cloud, which have the number of their request."""
+    desired, texts = Desired(), [f"no such host: request {number}" for number in range(9)]
+
+    async def reconcile(request: Request, database: Any, children: Children) -> None:
+        raise TerminalError(texts.pop(0))
+
+    desired.reconcile = reconcile  # type: ignore[method-assign]
+    app = desired.operator()
+
+    async def scenario() -> None:
+        async with app.running(world.cluster, health_port=None):
+            for image in ("example.com/db:1", "example.com/db:2"):
+                await pause(10)
+                found = await world.cluster.get("acme.io/v1", "databases", KEY)
+                first = texts[0]
+                await world.cluster.patch(found, {**found.to_dict(), "spec": {"image": image}})
+                await pause(10)
+                found = await world.cluster.get("acme.io/v1", "databases", KEY)
+                (condition,) = found.to_dict()["status"]["conditions"]
+                assert (condition["reason"], condition["message"]) == ("GivenUp", first)
+
+    world.run(scenario)
+    assert texts, "each call of the function is due to a change of the object, or to one status"
 
 
 def test_an_object_that_does_not_fit_the_model_is_not_ready(world: World) -> None:
@@ -329,3 +427,28 @@ def test_arguments_that_would_be_something_else_are_refused(function: Any, words
     app = pyinformer.Operator("shop")
     with pytest.raises(InvalidTypeError, match=words):
         app.reconcile("acme.io/v1", "databases", model=Database, owns=OWNED)(function)
+
+
+def test_a_model_that_is_called_children_is_not_a_set_of_them() -> None:
+    class Children(msgspec.Struct):
+        """Of a school."""
+
+    async def of_school(request: Request, school: Any, cluster: pyinformer.Cluster) -> None: ...
+
+    of_school.__annotations__["school"] = Children  # as in a module without the future import
+    app = pyinformer.Operator("school")
+    app.reconcile("acme.io/v1", "schools", model=Children)(of_school)
+
+
+def test_a_decorator_may_add_arguments_to_a_function_with_children(world: World) -> None:
+    async def applies(request: Request, database: Any, children: Children, data: str) -> None:
+        await children.apply([config_map("a", data=data)])
+
+    @wraps(applies)
+    async def with_data(request: Request, database: Any, children: Children) -> None:
+        await applies(request, database, children, "added")
+
+    desired = Desired()
+    desired.reconcile = with_data  # type: ignore[method-assign]
+    Run(world, desired).ok()
+    assert world.get("v1", "configmaps", "a", namespace="shop")["data"] == {"data": "added"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
+from pyinformer import APIStatusError
 from pyinformer.children import Condition, Status
 from pyinformer.testing import World
 from tests.children.desired import DATABASE, READY_STATUS, Desired, config_map, stateful_set
@@ -121,8 +123,51 @@ def test_a_ready_condition_of_the_function_stands(world: World) -> None:
     ready = Condition("Ready", "False", "2026-01-01T00:00:00Z", "QuotaExceeded", "of the tenant")
     run = Run(world, _returning(_Conditioned(conditions=[ready])))
     run.ok()
+    assert run.verbs() == [], "the second call finds what the first has written"
     (found,) = owner(world)["status"]["conditions"]
     assert (found["status"], found["reason"]) == ("False", "QuotaExceeded")
+    assert world.list("events.k8s.io/v1", "events") == []
+
+
+def test_a_ready_condition_that_the_function_passes_on_is_that_of_its_children(
+    world: World,
+) -> None:
+    desired = Desired()
+
+    async def reconcile(request: Request, database: Any, children: Children) -> Result | None:
+        await children.apply([stateful_set("db")])
+        return children.status(database.status)
+
+    desired.reconcile = reconcile  # type: ignore[method-assign]
+    run = Run(world, desired)
+    run.ok()
+    world.patch("apps/v1", "statefulsets", "db", {"status": READY_STATUS}, namespace="shop")
+    run.ok()
+    (found,) = owner(world)["status"]["conditions"]
+    assert found["reason"] == "ChildrenReady"
+
+
+def test_a_status_without_conditions_gets_no_event_at_each_call(world: World) -> None:
+    class Plain(msgspec.Struct):
+        status: _Bare = msgspec.field(default_factory=_Bare)
+
+    desired = Desired()
+
+    async def reconcile(request: Request, database: Any, children: Children) -> Result | None:
+        with suppress(APIStatusError):
+            await children.apply([config_map("a")])
+        return children.status(_Bare(ready=3), requeue_after_seconds=5)
+
+    desired.reconcile = reconcile  # type: ignore[method-assign]
+    app = desired.operator(model=Plain)
+    world.fail_on("configmaps", verb="apply", status=403, times=None)
+
+    async def scenario() -> None:
+        async with app.running(world.cluster, health_port=None):
+            await pause(60)
+
+    world.run(scenario)
+    assert world.list("events.k8s.io/v1", "events") == []
 
 
 def test_a_status_without_conditions_gets_none(world: World) -> None:

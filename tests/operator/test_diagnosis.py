@@ -349,6 +349,16 @@ def test_replicas_that_neither_lead_nor_share_are_found(healthy: dict[str, Any])
     assert diagnose_replicas({"http://a": alone, "http://b": {**alone, "controllers": []}}) == []
 
 
+def test_replicas_of_different_objects_need_no_leader(healthy: dict[str, Any]) -> None:
+    """Each of its own namespace, or one of them of two clusters, in controllers of one name."""
+    alone = {**healthy, "leader_election": [], "sharing": []}
+    (informer,) = healthy["informers"]
+    pages = [{**alone, "informers": [{**informer, "informer": f"pods.v1 in {ns}"}]} for ns in "ab"]
+    assert diagnose_replicas({"http://a": pages[0], "http://b": pages[1]}) == []
+    fleet = {**alone, "controllers": healthy["controllers"] * 2}
+    assert diagnose_replicas({"http://a": fleet, "http://b": {**alone, "controllers": []}}) == []
+
+
 def test_leases_of_one_name_in_two_clusters_are_not_two_leaders(healthy: dict[str, Any]) -> None:
     both = {**healthy, "leader_election": healthy["leader_election"] * 2}
     assert _findings(diagnose_replicas({"http://a": both, "http://b": both})) == []

@@ -142,6 +142,21 @@ def test_a_function_that_in_thread_marks_would_get_the_wrong_cluster_and_is_refu
         app.daemon("v1", "configmaps")(marked(daemon))
 
 
+def test_a_function_that_only_looks_like_one_of_kopf_is_registered() -> None:
+    """A handler of kopf has nothing but what kopf gives by name."""
+
+    async def reconcile(request: Request, body: object, cluster: Cluster, **_: object) -> None: ...
+    async def unreadable(
+        request: Request, old: object, cluster: Cluster, error: object, **_: object
+    ) -> None: ...
+
+    Operator("test").reconcile("v1", "configmaps")(reconcile)
+    register = Operator("test").reconcile(
+        "v1", "configmaps", model=_Model, on_unreadable=unreadable
+    )
+    register(reconcile)
+
+
 async def test_the_guard_of_a_term_holds_in_every_thread(api: APIServer) -> None:
     refused: list[type[Exception]] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -56,8 +57,16 @@ def _imports() -> None:
     importlib.import_module("not_installed_here.at_all")
 
 
+def _evaluates() -> None:
+    ast.literal_eval("(secret")
+
+
 def test_an_error_of_syntax_is_placed_in_the_text() -> None:
     assert _place(_compiles) == "at handler.py:1"
+
+
+def test_an_error_of_syntax_without_a_file_is_placed_where_it_was_called() -> None:
+    assert _place(_evaluates).endswith("in _evaluates")
 
 
 def test_an_error_of_an_import_is_placed_where_it_was_called() -> None:

@@ -39,6 +39,7 @@ from pyinformer._runtime.tasks._user_function_checks import (
     name_of,
     place_of,
     refuse_awaitable,
+    signature_of,
 )
 from pyinformer._runtime.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
@@ -104,6 +105,7 @@ __all__ = [
     "run_on_asyncio",
     "run_shielded",
     "run_until_cancelled",
+    "signature_of",
     "spread",
     "start_from_anywhere",
     "start_in",

@@ -40,15 +40,40 @@ def check_callable(
             f"must be a function like {shape}, got a generator function: its body would never run"
         )
         raise invalid_handler(name_of(function), reason)
+    signature = signature_of(function, arguments)
+    if signature is not None and not _can_be_called(signature, arguments):
+        reason = f"must be a function like {shape}, got one that takes {signature}"
+        raise invalid_handler(name_of(function), reason)
+
+
+def signature_of(function: object, arguments: int) -> inspect.Signature | None:
+    """Return the signature of a function; None if it has none, as some builtins.
+
+    Of a decorated one it is that of the original, whose arguments have the names that the user has
+    given them; or that of the decorator, if it adds arguments and can only itself be called so.
+
+    Args:
+        function: the user's function.
+        arguments: how many positional arguments it will be called with.
+    """
+    called: Any = function
     try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):  # some builtins have none; calling them is the only test
-        return
+        original = inspect.signature(called)
+        outer = inspect.signature(called, follow_wrapped=False)
+    except (ValueError, TypeError):
+        return None
+    passes_on = any(one.kind is one.VAR_POSITIONAL for one in outer.parameters.values())
+    if passes_on or _can_be_called(original, arguments) or not _can_be_called(outer, arguments):
+        return original
+    return outer
+
+
+def _can_be_called(signature: inspect.Signature, arguments: int) -> bool:
     try:
         signature.bind(*(object() for _ in range(arguments)))
-    except TypeError as error:
-        reason = f"must be a function like {shape}, got one that takes {signature}"
-        raise invalid_handler(name_of(function), reason) from error
+    except TypeError:
+        return False
+    return True
 
 
 def check_plain(
@@ -153,7 +178,7 @@ def place_of(error: BaseException) -> str:
     That is the innermost line of the user's code, if there is one: for an error of pyinformer or of
     the standard library it is the line of the call.
     """
-    if isinstance(error, SyntaxError) and error.filename:
+    if isinstance(error, SyntaxError) and error.filename and error.filename[0] != "<":  # a file
         return f"at {error.filename}:{error.lineno}"
     traced = error.__traceback__
     if traced is None:

@@ -90,12 +90,18 @@ def _uncoordinated(documents: Mapping[str, object]) -> Found:
     alone = [
         page for page in pages if not (page.records("leader_election") or page.records("sharing"))
     ]
-    names = Counter(one.text("name") for page in alone for one in page.records("controllers"))
-    if twice := sorted(name for name, number in names.items() if number > 1):
+    found = Counter(one for page in alone for one in _reconciled(page))
+    if twice := sorted({name for (name, _), number in found.items() if number > 1}):
         evidence = f"controllers that {len(alone)} of them have: {_few(twice)}"
         cure = "give the Operator leader_election=, or sharding=Buckets(), if it has replicas"
         fact = "reconcile the same objects, each of them all"
         yield warn("replicas_uncoordinated", "the replicas", fact, evidence, cure)
+
+
+def _reconciled(page: PageFields) -> set[tuple[str, frozenset[tuple[str, str]]]]:
+    """Return each controller of a page once, with what the program follows, and where."""
+    followed = {(one.text("cluster"), one.text("informer")) for one in page.records("informers")}
+    return {(one.text("name"), frozenset(followed)) for one in page.records("controllers")}
 
 
 def _differing(documents: Mapping[str, object]) -> Found:
