@@ -119,6 +119,9 @@ class LeaderElectionStatus:
     shares: str = ""
     """The operator whose work several replicas share, each by a Lease of its own; empty if one
     replica leads."""
+    is_competing: bool = True
+    """Whether it reads and writes the Lease; False before it runs, and after its end. The elector
+    of an Operator runs from the first sync of the caches on."""
 
     @property
     def title(self) -> str:
@@ -133,6 +136,8 @@ class LeaderElectionStatus:
                 text += f", renewed {self.renewed_seconds:.1f} s ago"
         elif self.renewed_seconds is not None:
             text = f"its term of {self.lease} has ended, its work has not"
+        elif not self.is_competing:
+            text = f"does not compete for {self.lease} now"
         else:
             holder = printable(shortened(self.holder, _MAX_HOLDER_CHARACTERS))
             if holder == TABLE_HOLDER:
@@ -259,6 +264,7 @@ class LeaderElector:
             last_error="" if run is None else run.last_error or run.waits_for,
             watch_refusal="" if run is None else run.watch_refusal,
             shares="" if self._group is None else self._group.name,
+            is_competing=run is not None and not run.has_ended,
         )
 
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
