@@ -83,7 +83,6 @@ _VERBS: Final = (
 )
 _GROUP_VERBS: Final = "create, get, list, update and watch on leases.coordination.k8s.io"
 _MAX_HOLDER_CHARACTERS: Final = 253  # of a name; any client may write more
-_TERMINATING: Final = "NamespaceTerminating"  # the cause of a 403 that no right cures
 _LOOK_SECONDS: Final = 1.0  # at a group in which this replica may not share yet
 _EXPIRY_SECONDS: Final = 0.1  # how late the end of a term may be noticed after a suspend
 
@@ -685,7 +684,7 @@ class _Run:
         """Record a request that failed; a replica without the right to send it waits for it."""
         now = self._clock()
         self.election.on_failure(now, retry_after_seconds=_requested_seconds(error))
-        is_forbidden = isinstance(error, ForbiddenError) and _TERMINATING not in error.causes
+        is_forbidden = isinstance(error, ForbiddenError) and not error.is_terminating
         if isinstance(error, ForbiddenError) and is_forbidden:
             what = "leader election needs" if self._group is None else "replicas that share need"
             verbs = _VERBS if self._group is None else _GROUP_VERBS
