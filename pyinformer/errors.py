@@ -623,6 +623,14 @@ class UnauthorizedError(APIStatusError):
 class ForbiddenError(APIStatusError):
     """403: the credentials are valid and the right is missing; `needed` names it."""
 
+    @property
+    def is_terminating(self) -> bool:
+        """Whether the namespace refuses new objects because it is being deleted.
+
+        No right cures that: it ends with the namespace.
+        """
+        return "NamespaceTerminating" in self.causes
+
 
 @final
 class NotFoundError(APIStatusError):

@@ -18,7 +18,7 @@ import anyio
 
 from pyinformer._runtime.escaping_loggers import get_logger
 from pyinformer._runtime.tasks import UserTasks, loop_time, spread
-from pyinformer.cache.informer import wait_until_controllers_can_begin
+from pyinformer.cache.informer import counted, wait_until_controllers_can_begin
 from pyinformer.client.cluster import CURRENT_WRITER
 from pyinformer.client.transport import CURRENT_GUARD
 from pyinformer.controller._fenced_limiter import FencedLimiter
@@ -327,7 +327,8 @@ class Engine(Generic[V]):
         self._dropped_held = self._breaker.aside
         dropped = self._queue.statistics().dropped + self._dropped_held
         if dropped:
-            _log.info("controller %s is closed; %d requests were dropped", self.name, dropped)
+            text = "controller %s is closed; %s dropped"
+            _log.info(text, self.name, counted(dropped, "request"))
         self._scope.close()
         if self._label is not None:
             self._label.release()
@@ -455,6 +456,7 @@ class Engine(Generic[V]):
             failing=len(self._outcomes),
             failing_keys=self._failing_keys(now),
             waiting=len(self._waits.waits),
+            given_up=self._waits.given_up(),
             waiting_keys=self._waits.longest(_SHOWN_WAITING, now),
             hot=tuple(found.request for found in hot_loops),
             hot_loops=hot_loops,
@@ -568,7 +570,8 @@ class Engine(Generic[V]):
         if result is not None:
             waiting_for = result.waiting_for
         if waiting_for or self._waits.waits:
-            self._waits.record(request._id, waiting_for, now)
+            is_given_up = outcome.kind == "terminal"
+            self._waits.record(request._id, waiting_for, now, is_given_up=is_given_up)
         if self._metrics is not None:
             self._metrics.reconciled(seconds)
         return outcome

@@ -16,6 +16,7 @@ from pyinformer.errors import (
     ApplyConflictError,
     ConflictError,
     FencedError,
+    ForbiddenError,
     InvalidTypeError,
     ModelMismatchError,
     ReconcileTimeoutError,
@@ -57,15 +58,21 @@ def outlook_of(outcome: Outcome) -> str:
 
 
 def level_of(error: BaseException) -> int:
-    """Return the log level: conflicts, RetryAfter and lost terms are a part of normal work."""
+    """Return the log level of an error: what is a part of normal work is no more than INFO."""
     if is_expected(error):
         return logging.INFO
     return logging.WARNING if _is_apply_conflict(error) else logging.ERROR
 
 
 def is_expected(error: BaseException) -> bool:
-    """Return whether an error is a part of normal work, so that its calls are not logged."""
-    is_retried = isinstance(only_cause(error), ConflictError | FencedError | RetryAfter)
+    """Return whether an error is a part of normal work, so that its calls are not logged.
+
+    Such are conflicts, RetryAfter, lost terms, and writes into a namespace that is being deleted.
+    """
+    cause = only_cause(error)
+    if isinstance(cause, ForbiddenError):
+        return cause.is_terminating
+    is_retried = isinstance(cause, ConflictError | FencedError | RetryAfter)
     return is_retried and not _is_apply_conflict(error)
 
 

@@ -63,7 +63,9 @@ class WaitingKeyStatus:
     waiting_for: str
     """What it waits for, as its last reconcile returned it, or why it was given up."""
     seconds: float
-    """For how long its reconciles have returned that they wait."""
+    """For how long its reconciles have returned that they wait, or since it was given up."""
+    is_given_up: bool = False
+    """Whether it was given up until it changes, by a TerminalError."""
 
     def __str__(self) -> str:
         return printable(f"{self.request} for {self.seconds:.0f} s ({self.waiting_for})")
@@ -190,6 +192,8 @@ class ControllerStatus:
     TerminalError: they wait for a change."""
     waiting_keys: tuple[WaitingKeyStatus, ...] = ()
     """Those that have waited for longest; a hundred at most."""
+    given_up: int = 0
+    """Objects, of those that wait, that were given up: see `is_given_up`."""
     daemons: DaemonsStatus | None = None
     """The tasks of its objects; None for a controller without them."""
 
@@ -220,8 +224,8 @@ class ControllerStatus:
         if self.failing:
             fail = "1 fails" if self.failing == 1 else f"{self.failing} fail"
             parts.append(f"{fail}, last: {self.last_error}")
-        if given_up := self.outcomes.get("terminal", 0):
-            parts.append(f"{given_up} not retried (terminal error)")
+        if self.given_up:
+            parts.append(f"{self.given_up} given up until a change")
         if self.waiting_keys:
             waits = "1 waits" if self.waiting == 1 else f"{self.waiting} wait"
             parts.append(f"{waits}, longest: {self.waiting_keys[0]}")

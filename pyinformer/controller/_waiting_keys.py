@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class _Wait(NamedTuple):
     waiting_for: str
     since_at: float
+    is_given_up: bool
 
 
 @final
@@ -27,17 +28,26 @@ class WaitingKeys:
         self.waits: dict[RequestId, _Wait] = {}
         """By object; the one that has waited for longest is first."""
 
-    def record(self, request_id: RequestId, waiting_for: str, now: float) -> None:
+    def record(
+        self, request_id: RequestId, waiting_for: str, now: float, *, is_given_up: bool = False
+    ) -> None:
         """Record what a reconcile returned: what it waits for; empty if it does not wait."""
-        if not waiting_for:
-            self.waits.pop(request_id, None)
-            return
         known = self.waits.get(request_id)
-        self.waits[request_id] = _Wait(waiting_for, now if known is None else known.since_at)
+        since_at = now
+        if known is not None and (not waiting_for or known.is_given_up != is_given_up):
+            del self.waits[request_id]  # what comes after it is another wait, and the youngest
+        elif known is not None:
+            since_at = known.since_at
+        if waiting_for:
+            self.waits[request_id] = _Wait(waiting_for, since_at, is_given_up)
 
     def forget(self, request_id: RequestId) -> None:
         """Forget an object that another replica has by now."""
         self.waits.pop(request_id, None)
+
+    def given_up(self) -> int:
+        """Return how many objects are given up until they change."""
+        return sum(wait.is_given_up for wait in tuple(self.waits.values()))
 
     def longest(self, number: int, now: float) -> tuple[WaitingKeyStatus, ...]:
         """Return the objects that have waited for longest.
@@ -55,4 +65,5 @@ def _shown(request_id: RequestId, wait: _Wait, now: float) -> WaitingKeyStatus:
         request=request_text(request_id),
         waiting_for=wait.waiting_for,
         seconds=max(0.0, now - wait.since_at),
+        is_given_up=wait.is_given_up,
     )

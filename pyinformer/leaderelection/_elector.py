@@ -83,7 +83,6 @@ _VERBS: Final = (
 )
 _GROUP_VERBS: Final = "create, get, list, update and watch on leases.coordination.k8s.io"
 _MAX_HOLDER_CHARACTERS: Final = 253  # of a name; any client may write more
-_TERMINATING: Final = "NamespaceTerminating"  # the cause of a 403 that no right cures
 _LOOK_SECONDS: Final = 1.0  # at a group in which this replica may not share yet
 _EXPIRY_SECONDS: Final = 0.1  # how late the end of a term may be noticed after a suspend
 
@@ -119,6 +118,9 @@ class LeaderElectionStatus:
     shares: str = ""
     """The operator whose work several replicas share, each by a Lease of its own; empty if one
     replica leads."""
+    is_competing: bool = True
+    """Whether it reads and writes the Lease; False before it runs, and after its end. The elector
+    of an Operator runs from the first sync of the caches on."""
 
     @property
     def title(self) -> str:
@@ -133,6 +135,8 @@ class LeaderElectionStatus:
                 text += f", renewed {self.renewed_seconds:.1f} s ago"
         elif self.renewed_seconds is not None:
             text = f"its term of {self.lease} has ended, its work has not"
+        elif not self.is_competing:
+            text = f"does not compete for {self.lease} now"
         else:
             holder = printable(shortened(self.holder, _MAX_HOLDER_CHARACTERS))
             if holder == TABLE_HOLDER:
@@ -259,6 +263,7 @@ class LeaderElector:
             last_error="" if run is None else run.last_error or run.waits_for,
             watch_refusal="" if run is None else run.watch_refusal,
             shares="" if self._group is None else self._group.name,
+            is_competing=run is not None and not run.has_ended,
         )
 
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
@@ -679,7 +684,7 @@ class _Run:
         """Record a request that failed; a replica without the right to send it waits for it."""
         now = self._clock()
         self.election.on_failure(now, retry_after_seconds=_requested_seconds(error))
-        is_forbidden = isinstance(error, ForbiddenError) and _TERMINATING not in error.causes
+        is_forbidden = isinstance(error, ForbiddenError) and not error.is_terminating
         if isinstance(error, ForbiddenError) and is_forbidden:
             what = "leader election needs" if self._group is None else "replicas that share need"
             verbs = _VERBS if self._group is None else _GROUP_VERBS

@@ -223,7 +223,9 @@ class HealthServer(Startable):
         if check is None and page is None and not is_scrape:
             metrics = () if self._scrapes is None else (METRICS_PATH,)
             paths = " or ".join((*self._checks, *metrics, *self._pages))
-            return _Answer(HTTPStatus.NOT_FOUND, f"not found; there are {paths}\n")
+            hint = "; metrics= of the operator, or of this server, adds it"
+            asked = hint if path == METRICS_PATH else ""
+            return _Answer(HTTPStatus.NOT_FOUND, f"not found{asked}; there are {paths}\n")
         if request.method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n")
         if check is not None:

@@ -292,13 +292,24 @@ class OperatorRun(Closable):
             await self._run_replica()
             return
         asking = anyio.CancelScope()
-        with on_stop_signal(lambda _: asking.cancel()), asking:
+
+        def signalled(name: str) -> None:
+            """Stop in order: no reconcile runs yet."""
+            if not asking.cancel_called:
+                self._log_stop(name)
+            asking.cancel()
+
+        with on_stop_signal(signalled), asking:
             group = await self._assemble()
         if not asking.cancel_called:
             with self._explained():
                 await group.lifecycle.run(
                     on_started=self._started_nowait, logs_status=False, before_end=self._leave
                 )
+
+    def _log_stop(self, signal_name: str) -> None:
+        text = "operator %s: %s: stopping in order; a second signal forces the end"
+        _log.info(text, self._name, signal_name)
 
     @property
     def _is_one_of_several(self) -> bool:
@@ -310,8 +321,12 @@ class OperatorRun(Closable):
 
         def signalled(name: str) -> None:
             """Stop in order at the first signal; stop waiting at the second."""
-            if stopping.cancel_called and self._replica is not None:
-                _log.warning("%s again: ending without waiting for reconciles", name)
+            if not stopping.cancel_called:
+                self._log_stop(name)
+            elif self._replica is not None:
+                _log.warning(
+                    "operator %s: %s again: ending without waiting for reconciles", self._name, name
+                )
                 self._replica.force_nowait()
             stopping.cancel()
 

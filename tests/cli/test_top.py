@@ -118,6 +118,13 @@ def test_each_part_of_a_program_has_a_row_and_trouble_comes_first() -> None:
     assert rows[2].figures == "1,200 objects, confirmed 3.0 s ago, 2 behind"
 
 
+def test_a_replica_that_does_not_compete_yet_names_no_holder() -> None:
+    lease = {**_LEASE, "is_leading": False, "holder": "", "is_competing": False}
+    rows = rows_of([_state(_page(leader_election=[lease], watchdog=None))])
+    (row,) = (one for one in rows if one.what == "Lease ops/app")
+    assert (row.severity, row.state, row.figures) == (Severity.OK, "waits", "")
+
+
 def test_two_leaders_are_a_row_of_the_replicas_together() -> None:
     first, second = (
         _state(_page(leader_election=[{**_LEASE, "identity": name}]), url=f"http://{name}")

@@ -28,6 +28,7 @@ def in_trouble(name: str) -> ControllerStatus:
         workers=(),
         stuck=(),
         outcomes={"terminal": 3},
+        given_up=2,
         failing=1,
         hot=(),
         hot_loops=(),

@@ -188,6 +188,11 @@ async def test_conflicts_without_end_keep_the_cure_in_the_line(log: Log) -> None
         pytest.param(_apply_conflict(), logging.WARNING, id="fields-of-other-managers"),
         pytest.param(ConflictError(status=409), logging.INFO, id="resource-version"),
         pytest.param(RetryAfter(3), logging.INFO, id="retry-after"),
+        pytest.param(
+            ForbiddenError(status=403, causes=("NamespaceTerminating",)),
+            logging.INFO,
+            id="namespace-that-is-being-deleted",
+        ),
     ],
 )
 async def test_what_does_not_end_by_itself_is_louder_than_what_does(

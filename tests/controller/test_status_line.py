@@ -9,5 +9,5 @@ def test_the_line_has_the_worst_first_then_what_waits_and_what_fails() -> None:
     assert in_trouble("copies").line() == (
         "controller copies: STORM: 56 % of its newest writes changed nothing; 0 keys wait;"
         " 0 are reconciled; 60 requests held (breaker open); 2 delayed;"
-        " 1 fails, last: ValueError at x; 3 not retried (terminal error)"
+        " 1 fails, last: ValueError at x; 2 given up until a change"
     )

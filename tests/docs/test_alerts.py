@@ -52,6 +52,11 @@ def test_every_alert_has_its_runbook() -> None:
         assert alert["labels"]["severity"] in {"warning", "critical"}
 
 
+def test_the_page_counts_the_alerts() -> None:
+    (number,) = re.findall(r"has (\w+) alerts", _RUNBOOKS.read_text(encoding="utf-8"))
+    assert number == {13: "thirteen", 14: "fourteen", 15: "fifteen"}[len(_alerts())]
+
+
 def test_alerts_and_the_doctor_have_the_same_limits() -> None:
     alerts = {alert["alert"]: alert for alert in _alerts()}
     minutes = THRESHOLDS.unsynced_seconds / 60

@@ -1307,6 +1307,22 @@ def test_a_status_shows_what_a_stranger_wrote_as_a_holder_in_one_short_line(hold
     assert len(str(status)) < 400
 
 
+def test_an_elector_that_does_not_run_names_no_holder(world: World) -> None:
+    """It has not read the Lease, which another replica may hold."""
+
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        before = two.elector.status()
+        assert (before.is_competing, one.elector.status().is_competing) == (False, True)
+        assert str(before) == "does not compete for default/db-operator now"
+        await one.stop()
+        assert not one.elector.status().is_competing
+
+    world.run(scenario)
+
+
 def test_status_names_the_leader(world: World) -> None:
     async def scenario() -> None:
         heard: list[str] = []

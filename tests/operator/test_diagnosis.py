@@ -144,6 +144,7 @@ _DAEMONS: dict[str, Any] = {
     "ignoring_total": 0,
     "ignoring": [],
 }
+_WAIT = {"request": "default/a", "waiting_for": "Pod/web", "seconds": 1.0, "is_given_up": False}
 _POOLED = {"state_seconds": 9.0, "failed_attempts": 2, "last_error": "refused", "reason": ""}
 _CACHE = "informers.0."
 _HANDLER = "informers.0.handlers.0."
@@ -202,11 +203,11 @@ def test_the_cure_checks_the_namespaces_that_the_cache_follows(
         (f"{_CONTROLLER}failing", 3, "reconcile_failing", "warn"),
         (
             f"{_CONTROLLER}waiting_keys",
-            [{"request": "default/a", "waiting_for": "Pod/web", "seconds": 600.0}],
+            [{**_WAIT, "seconds": 600.0}],
             "key_waiting",
             "warn",
         ),
-        (f"{_CONTROLLER}outcomes.terminal", 1, "reconcile_terminal", "warn"),
+        (f"{_CONTROLLER}given_up", 1, "reconcile_terminal", "warn"),
         (f"{_CONTROLLER}sources.0.failures", 1, "source_failing", "warn"),
         ("leader_election.0.is_overdue", True, "lease_overdue", "trouble"),
         ("leader_election.0.last_error", "403", "lease_failing", "warn"),
@@ -334,6 +335,15 @@ def test_one_leader_of_two_replicas_is_well_and_none_is_not(healthy: dict[str, A
     assert _findings(found) == [("no_leader", "warn")]
 
 
+def test_a_replica_that_has_not_read_the_lease_does_not_report_that_it_is_free(
+    healthy: dict[str, Any],
+) -> None:
+    starts = _replica(healthy, is_leading=False, holder="", is_competing=False)
+    assert _findings(diagnose_status(starts)) == []
+    free = _replica(healthy, is_leading=False, holder="")
+    assert _findings(diagnose_status(free)) == [("no_leader", "warn")]
+
+
 def test_two_holders_of_a_share_are_no_leaders(healthy: dict[str, Any]) -> None:
     first = _replica(healthy, shares="app")
     second = _replica(healthy, shares="app", identity="app-2", holder="app-2", transitions=4)
@@ -375,14 +385,44 @@ def test_a_hot_loop_is_shown_with_its_causes(healthy: dict[str, Any]) -> None:
 
 def test_who_waits_for_long_is_shown_with_what_it_waits_for(healthy: dict[str, Any]) -> None:
     waits = [
-        {"request": "default/a", "waiting_for": "Deployment/web: 0 of 1", "seconds": 7200.0},
-        {"request": "default/b", "waiting_for": "Secret/login", "seconds": 599.0},
+        {**_WAIT, "waiting_for": "Deployment/web: 0 of 1", "seconds": 7200.0},
+        {**_WAIT, "request": "default/b", "seconds": 599.0},
     ]
     (found, *_) = diagnose_status(_with(healthy, f"{_CONTROLLER}waiting_keys", waits))
     assert (found.code, found.evidence) == (
         "key_waiting",
         "default/a for 120 min: Deployment/web: 0 of 1",
     )
+
+
+def test_only_objects_that_are_given_up_now_are_shown_with_the_reason(
+    healthy: dict[str, Any],
+) -> None:
+    reason = "a change; it was given up: spec.size is negative"
+    waits = [
+        {**_WAIT, "waiting_for": reason, "seconds": 7200.0, "is_given_up": True},
+        {**_WAIT, "request": "default/b"},
+    ]
+    page = _with(_with(healthy, f"{_CONTROLLER}waiting_keys", waits), f"{_CONTROLLER}given_up", 1)
+    (found,) = (one for one in diagnose_status(page) if one.severity is not Severity.OK)
+    assert (found.code, found.evidence) == (
+        "reconcile_terminal",
+        f"1 object: default/a ({reason})",
+    )
+
+    corrected = _with(healthy, f"{_CONTROLLER}outcomes.terminal", 1)  # counted since the start
+    assert _findings(diagnose_status(corrected)) == []
+
+
+def test_a_right_that_a_reconcile_lacks_is_to_be_granted(healthy: dict[str, Any]) -> None:
+    page = _with(healthy, f"{_CONTROLLER}failing", 1)
+    error = 'ForbiddenError ("patch" is missing; needs: resources: ["secrets"]) at app.py:1 in make'
+    (lacks,) = (
+        one.cure
+        for one in diagnose_status(_with(page, f"{_CONTROLLER}last_error", error))
+        if one.code == "reconcile_failing"
+    )
+    assert lacks.startswith("grant the program's account the rights that are missing")
 
 
 def test_a_late_handler_is_shown_with_the_object_that_it_handles(healthy: dict[str, Any]) -> None:

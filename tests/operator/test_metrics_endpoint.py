@@ -84,10 +84,11 @@ async def test_clients_that_may_ask_probes_get_metrics_in_the_format_that_they_a
         assert "/metrics" in (await ask(server.port, get("/")))[1]
 
 
-async def test_without_metrics_there_is_no_such_path() -> None:
+async def test_without_metrics_there_is_no_such_path_and_the_answer_says_what_adds_it() -> None:
     async with Health().server() as server:
         status, body = await ask(server.port, get("/metrics"))
-        assert (status, "/metrics" in body) == (404, False)
+        assert (status, "/metrics" in body, "metrics= of" in body) == (404, False, True)
+        assert "metrics" not in (await ask(server.port, get("/unknown")))[1]
 
 
 async def has_read_what_was_sent(server: HealthServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import signal
@@ -309,6 +310,31 @@ async def test_one_signal_ends_all_operators_of_a_program(api: APIServer) -> Non
         os.kill(os.getpid(), signal.SIGTERM)
         async with asyncio.timeout(100):
             await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize(
+    "election",
+    [
+        pytest.param(None, id="one-replica"),
+        pytest.param(pyinformer.LeaderElection(namespace="default"), id="several-replicas"),
+    ],
+)
+async def test_the_signal_that_ends_an_operator_is_logged_once(
+    api: APIServer, caplog: pytest.LogCaptureFixture, election: pyinformer.LeaderElection | None
+) -> None:
+    caplog.set_level(logging.INFO)
+    api.create(config_map("a"))
+    app, seen = Operator("test", leader_election=election), _Seen()
+    app.reconcile("v1", "configmaps")(seen)
+    async with connected(api) as cluster:
+        task = asyncio.create_task(app.run_async(cluster))
+        await until(lambda: seen.calls)
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(100):
+            await task
+
+    (line,) = (one.getMessage() for one in caplog.records if "SIGTERM" in one.getMessage())
+    assert line.endswith(": SIGTERM: stopping in order; a second signal forces the end")
 
 
 async def test_an_operator_returns_its_controllers_without_running(api: APIServer) -> None:

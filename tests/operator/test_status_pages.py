@@ -452,20 +452,21 @@ async def test_a_key_that_was_given_up_is_explained_until_it_changes(api: APISer
         (controller,) = run.controllers
         await until(lambda: controller.status().outcomes["terminal"])
         _, text = await fetched(run.health_url or "", "/explain?key=default/a")
-        (waits,) = controller.status().waiting_keys
+        given_up = controller.status()
+        (waits,) = given_up.waiting_keys
         found = (await cluster.get("v1", "pods", "default/a")).to_dict()
         metadata = {**found["metadata"], "labels": {"x": "y"}}
         await cluster.patch(found, {**found, "metadata": metadata})
         await until(lambda: controller.status().outcomes["success"])
-        rest = controller.status().waiting_keys
+        rest = controller.status()
 
-        assert not rest
+        assert (rest.waiting, rest.given_up) == (0, 0)
         await cluster.delete(found, grace_period_seconds=0)
         await until(lambda: controller.status().outcomes["terminal"] == 2)
         assert controller.status().waiting == 0, "what is gone does not change any more"
 
     assert "a change; it was given up: no such host" in text
-    assert waits.request == "default/a"
+    assert (waits.request, waits.is_given_up, given_up.given_up) == ("default/a", True, 1)
 
 
 async def test_waits_of_one_key_on_two_clusters_are_both_explained(api: APIServer) -> None:

@@ -107,7 +107,8 @@ def _rows(document: object) -> Iterator[Row]:
         does = "works" if election.text("shares") else "leads"
         state = does if election.flag("is_leading") else "waits"
         what = f"Lease {election.text('lease')}"
-        yield _row(Severity.OK, what, state, f"held by {holder}", "")
+        figures = "" if election.flag("is_competing") is False else f"held by {holder}"
+        yield _row(Severity.OK, what, state, figures, "")
     for share in page.records("sharing"):
         state = "shares" if share.flag("is_member") else "waits"
         what, figures = f"table {share.text('table')}", _share_of(share)

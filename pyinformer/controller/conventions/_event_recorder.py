@@ -36,6 +36,7 @@ from pyinformer.controller.conventions._event_correlator import (
 from pyinformer.controller.conventions._references import AnyObject
 from pyinformer.errors import (
     ConflictError,
+    ForbiddenError,
     InformerError,
     InvalidArgumentError,
     NotFoundError,
@@ -368,8 +369,10 @@ class EventRecorder(Startable):
         self._failed += 1
         self._book.forget(series)
         kind = type(error).__name__
-        level = logging.DEBUG if kind in self._logged else logging.WARNING
-        self._logged.add(kind)  # a missing permission concerns every event
+        is_terminating = isinstance(error, ForbiddenError) and error.is_terminating
+        level = logging.DEBUG if kind in self._logged or is_terminating else logging.WARNING
+        if not is_terminating:
+            self._logged.add(kind)  # a missing permission concerns every event
         _log.log(
             level,
             "an event of %s about %s %s is dropped: %s",

@@ -450,19 +450,28 @@ def _keys(one: PageFields, subject: str) -> Found:
         ]
         evidence += f"; worst: {_few(worst)}" if worst else ""
         cure = "read the program's log of the failed reconciles, and correct the cause"
+        if " is missing; needs: " in evidence:
+            cure = (
+                "grant the program's account the rights that are missing; `pyinformer rbac` prints"
+                " those that an Operator declares"
+            )
         yield warn("reconcile_failing", subject, "fails", evidence, cure)
     if waiting := [
         f"{key.text('request')} for {span(key.seconds('seconds'))}: {key.text('waiting_for')}"
         for key in one.records("waiting_keys")
-        if key.seconds("seconds") >= LIMITS.long_wait_seconds
+        if key.seconds("seconds") >= LIMITS.long_wait_seconds and not key.flag("is_given_up")
     ]:
         cure = "look why what it waits for does not come: `kubectl describe` shows it for a child"
         yield warn("key_waiting", subject, "has waited for long", _few(waiting), cure)
-    outcomes = one.record("outcomes")
-    if outcomes is not None and (given_up := outcomes.count("terminal")):
-        evidence = f"{_counted(given_up, 'reconcile')} ended with TerminalError"
+    if given_up := one.count("given_up"):
+        lost = [
+            f"{key.text('request')} ({key.text('waiting_for')})"
+            for key in one.records("waiting_keys")
+            if key.flag("is_given_up")
+        ]
+        evidence = f"{_counted(given_up, 'object')}{f': {_few(lost)}' if lost else ''}"
         cure = "correct these objects: they are reconciled again when they change"
-        yield warn("reconcile_terminal", subject, "gave objects up", evidence, cure)
+        yield warn("reconcile_terminal", subject, "has given objects up", evidence, cure)
 
 
 def _elections(elections: Sequence[PageFields]) -> Found:
@@ -481,6 +490,9 @@ def _elections(elections: Sequence[PageFields]) -> Found:
             yield good("lease", subject, f"is held by this replica, {who}")
         elif holder := one.text("holder"):
             yield good("lease", subject, f"is held by {holder}; this replica waits")
+        elif one.flag("is_competing") is False:
+            fact = "is not read or written yet by this replica: its caches have not synced"
+            yield good("lease", subject, fact, who)
         else:
             cure = "wait for the duration of the Lease; then read the logs of the replicas"
             yield warn("no_leader", subject, "has no holder", f"{who} waits", cure)

@@ -263,6 +263,24 @@ async def test_a_refused_event_is_dropped_and_the_next_one_is_written(
     assert "about Pod default/web is dropped" in caplog.text
 
 
+async def test_events_in_a_namespace_that_is_deleted_do_not_hide_a_missing_right(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gone"}}
+    async with _recording() as (server, recorder), connect(server=server.url) as client:
+        await client.create(namespace)
+        await client.delete(namespace)
+        recorder.event(make("gone/web"), "Killing")
+        await until(lambda: recorder.statistics().failed == 1)
+        assert caplog.records == []
+
+        server.faults.add(Fault(verb="create", status=403))
+        recorder.event(_POD, "Killing")
+        await until(lambda: recorder.statistics().failed == 2)
+    assert "about Pod default/web is dropped" in caplog.text
+
+
 @pytest.mark.covers(
     "client-go tools/record: TestUpdateExpiredEvent",
     "client-go tools/events: TestRecordEventToSink",
