@@ -8,7 +8,7 @@ function is not called, and the stages are deleted in reverse order if the owner
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._runtime.clock import wall_time
@@ -28,15 +28,21 @@ from pyinformer.children._apply_set import (
 from pyinformer.children._children import Children, Identity
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
-from pyinformer.children._status import LATE, Reason, Verdict, composed, ready_condition
+from pyinformer.children._status import (
+    LATE,
+    Reason,
+    Verdict,
+    composed,
+    has_only_another_text,
+    ready_condition,
+)
 from pyinformer.controller import Result, given_up_reason, invalid_result
-from pyinformer.controller.sources import any_of
+from pyinformer.controller.sources import all_of, any_of, negate
 from pyinformer.errors import (
     APIStatusError,
     ChildrenNotReadyError,
     ConflictError,
     InformerError,
-    ModelMismatchError,
     RetryAfter,
     TerminalError,
 )
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
     from pyinformer.client.cluster import APIResource, Body, Cluster, Propagation
     from pyinformer.controller import EventRecorder
     from pyinformer.controller.sources import PredicateFunction
+    from pyinformer.errors import ModelMismatchError
     from pyinformer.objects import GroupVersionResource, KubeObject
 
 _log = get_logger(__name__)
@@ -139,6 +146,19 @@ class ChildSets:
         It is the mapping by which a change of such a child requests its owner.
         """
         return owner_of_child(child)
+
+    @staticmethod
+    def past_own_text(predicate: PredicateFunction[None] | None) -> PredicateFunction[None]:
+        """Return a predicate that drops the event of a message that was written here.
+
+        An error whose text is another one at each call, such as one with the number of a request,
+        would otherwise request the owner again each time, whatever the backoff.
+
+        Args:
+            predicate: of the user, for owners; None for all.
+        """
+        own = negate(has_only_another_text)
+        return own if predicate is None else all_of(predicate, own)
 
     def or_waits(self, predicate: PredicateFunction[Any] | None) -> PredicateFunction[Any] | None:
         """Return a predicate that also passes what may end the wait of a child's owner.
@@ -384,11 +404,6 @@ class ChildSets:
         self, owner: KubeObject, verdict: Verdict, error: Exception, *, given: Body | None = None
     ) -> None:
         """Write the status after an error, which is the one that counts."""
-        before, generation = ready_condition(owner), owner.metadata.generation or None
-        known = (before.get("reason"), before.get("observedGeneration"))
-        if known == (verdict.reason, generation) and _is_given_up(error):
-            # Its text may be another one at each call, and each write of a status causes a call.
-            verdict = replace(verdict, message=str(before.get("message", "")))
         try:
             await self._write_status(owner, given, verdict)
         except InformerError as another:
@@ -488,11 +503,6 @@ class ChildSets:
     def _is_mine(self, owner: KubeObject, child: KubeObject[Any]) -> bool:
         """Return whether this function has applied a child for this very owner."""
         return is_child(child, owner, self._name)
-
-
-def _is_given_up(error: Exception) -> bool:
-    """Return whether a function has given its object up; else the object itself has the text."""
-    return not isinstance(error, ModelMismatchError) and given_up_reason(error) is not None
 
 
 def _only_wait(error: BaseException) -> ChildrenNotReadyError | None:

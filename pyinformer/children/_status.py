@@ -15,6 +15,7 @@ import msgspec
 
 from pyinformer.client.cluster import Body, by_type, status_body, with_changed
 from pyinformer.controller import find_condition, set_condition
+from pyinformer.errors import InvalidTypeError
 from pyinformer.objects import JSONObject, KubeObject
 
 if TYPE_CHECKING:
@@ -131,3 +132,32 @@ def composed(
 def ready_condition(obj: KubeObject[object]) -> JSONObject:
     """Return the Ready condition of an object; empty without one."""
     return find_condition(obj.at("status.conditions", default=None), READY) or {}
+
+
+def has_only_another_text(old: KubeObject[object] | None, new: KubeObject[object] | None) -> bool:
+    """Return whether a change is of the message of a Ready condition of ours, and of nothing else.
+
+    Args:
+        old: the object before; None if it was not there.
+        new: the object now; None if it is gone.
+    """
+    if old is None or new is None:
+        return False
+    try:
+        before, after = ready_condition(old), ready_condition(new)
+    except InvalidTypeError:
+        return False  # any client may have written conditions that are none
+    if after.get("reason") not in _REASONS or before.get("message") == after.get("message"):
+        return False
+    return _without_text(old) == _without_text(new)
+
+
+def _without_text(obj: KubeObject[object]) -> JSONObject:
+    body = obj.to_dict()
+    metadata, status = body["metadata"], body["status"]
+    for name in ("managedFields", "resourceVersion"):
+        metadata.pop(name, None)
+    for one in status[CONDITIONS]:
+        if one.get("type") == READY:
+            one.pop("message", None)
+    return body

@@ -20,7 +20,12 @@ from pyinformer.cache.informer import (
 from pyinformer.client.cluster import Cluster
 from pyinformer.controller import Controller, ControllerOptions, Gate, own_requests
 from pyinformer.controller.conventions import EventRecorder
-from pyinformer.controller.sources import PrimarySource, SourceOptions, WatchedSource
+from pyinformer.controller.sources import (
+    PredicateFunction,
+    PrimarySource,
+    SourceOptions,
+    WatchedSource,
+)
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._declared_caches import DeclaredCache
@@ -188,7 +193,7 @@ class ControllerBuilder:
         """
         daemons = each.daemons(self.cluster, field_manager=self._operator)
         if daemons is not None:
-            controller = self._new(each, daemons.reconcile_function(), informers)
+            controller = self._new(each, daemons.reconcile_function(), informers, each.predicate)
             daemons.attach(controller)
             return controller
         owned = [informers[scope_of(one)] for one in each.owns]
@@ -197,17 +202,18 @@ class ControllerBuilder:
         beats = None if each.every_seconds is None else Beats(each.every_seconds, is_spread=True)
         if beats is not None:
             reconcile = beats.timed(reconcile, waits_for_event=each.waits_for_event)
-        controller = self._new(each, reconcile, informers)
+        predicate = each.predicate if sets is None else sets.past_own_text(each.predicate)
+        controller = self._new(each, reconcile, informers, predicate)
         controller.engine.acts_outside = each.cleanup is not None
         if beats is not None:
             beats.attach(controller)
             if self._wall_clock is not None:
                 beats.share(self._wall_clock)
         for declared, informer in zip(each.owns, owned, strict=True):
-            predicate = declared.predicate if sets is None else sets.or_waits(declared.predicate)
-            controller.owns(informer, predicate=predicate)
+            passes = declared.predicate if sets is None else sets.or_waits(declared.predicate)
+            controller.owns(informer, predicate=passes)
             if sets is not None:  # of other namespaces, which no owner reference can name
-                controller.watches(informer, sets.owner_of, predicate=predicate)
+                controller.watches(informer, sets.owner_of, predicate=passes)
         for watched in each.watches:
             controller.watches(
                 informers[scope_of(watched)],
@@ -221,6 +227,7 @@ class ControllerBuilder:
         each: Reconciler,
         reconcile: TimedReconcile,
         informers: Mapping[Scope, SharedInformer[Any]],
+        predicate: PredicateFunction[None] | None,
     ) -> Controller[None]:
         """Return the controller of a function, which waits for all caches."""
         controller: Controller[None] = Controller(
@@ -228,7 +235,7 @@ class ControllerBuilder:
             reconcile,
             [informers[each.scope]],
             workers=each.workers,
-            predicate=each.predicate,
+            predicate=predicate,
             options=each.options,
             metrics=self._metrics,
         )
