@@ -445,6 +445,7 @@ class Engine(Generic[V]):
         statistics = self._queue.statistics()
         workers = self._pool.status(now)
         hot_loops = self._detector.hot(now)
+        self._waits.forget_gone(self._invoker.has)
         return ControllerStatus(
             name=self.name,
             is_running=self.is_running,
@@ -547,7 +548,7 @@ class Engine(Generic[V]):
 
     def decide(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
         """Decide what follows from the end of a reconcile; count it and log it."""
-        waiting_for = ""
+        waiting_for, is_given_up = "", False
         if ended is None or isinstance(ended, Result):
             outcome = (
                 self._outcomes.undecided(request, now)
@@ -559,7 +560,8 @@ class Engine(Generic[V]):
         else:
             outcome = self._outcomes.failed(request, ended, now)
             self._log.failed(outcome, ended, now)
-            if outcome.kind == "terminal" and self._invoker.has(request):  # else nothing ends it
+            is_given_up = outcome.kind == "terminal"
+            if is_given_up and self._invoker.has(request._id):  # else nothing ends it
                 waiting_for = given_up_text(ended)
             if isinstance(ended, ReconcileTimeoutError):
                 self._counts["timeout"] += 1
@@ -570,7 +572,6 @@ class Engine(Generic[V]):
         if result is not None:
             waiting_for = result.waiting_for
         if waiting_for or self._waits.waits:
-            is_given_up = outcome.kind == "terminal"
             self._waits.record(request._id, waiting_for, now, is_given_up=is_given_up)
         if self._metrics is not None:
             self._metrics.reconciled(seconds)

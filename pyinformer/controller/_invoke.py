@@ -103,9 +103,9 @@ class Invoker(Generic[V]):
                 return cache.reflector.last_proof_at
         return None
 
-    def has(self, request: Request) -> bool:
+    def has(self, request_id: RequestId) -> bool:
         """Return whether the object of a request is in the cache, which may be closed by now."""
-        key, cluster = request._id
+        key, cluster = request_id
         return any(
             one.lister.get(key, allow_unsynced=True) is not None
             for one in self._primaries.get(cluster, ())

@@ -11,6 +11,8 @@ from pyinformer.controller._status import WaitingKeyStatus
 from pyinformer.controller.sources import request_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.controller.sources import RequestId
 
 
@@ -44,6 +46,16 @@ class WaitingKeys:
     def forget(self, request_id: RequestId) -> None:
         """Forget an object that another replica has by now."""
         self.waits.pop(request_id, None)
+
+    def forget_gone(self, exists: Callable[[RequestId], bool]) -> None:
+        """Forget objects that were given up, and whose deletion a predicate has dropped.
+
+        Args:
+            exists: returns whether an object is still there.
+        """
+        for request_id, wait in tuple(self.waits.items()):
+            if wait.is_given_up and not exists(request_id):
+                self.forget(request_id)
 
     def given_up(self) -> int:
         """Return how many objects are given up until they change."""

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import pyinformer
 from pyinformer import Controller, SharedInformer, TerminalError
 from tests.cache.informer.clusters import cluster_of
 from tests.controller.test_controller_end_to_end import config_map
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pyinformer import KubeObject, Request
+    from pyinformer import Cluster, KubeObject, Request
     from pyinformer.testing import APIServer
 
 
@@ -69,3 +70,23 @@ async def test_an_object_can_be_given_up_when_its_cache_is_closed(apiserver: API
         async with Controller("maps", reconcile, maps) as controller:
             await until(lambda: controller.status().outcomes["terminal"])
             assert controller.is_running
+
+
+async def test_what_was_given_up_and_is_gone_waits_for_nothing(apiserver: APIServer) -> None:
+    """Also if a predicate drops deletions."""
+    apiserver.create(config_map("a"))
+    app = pyinformer.Operator("maps")
+
+    async def reconcile(request: Request, obj: KubeObject | None, cluster: Cluster) -> None:
+        raise TerminalError("no such host")
+
+    app.reconcile("v1", "configmaps", predicate=lambda _, new: new is not None)(reconcile)
+    async with (
+        cluster_of(apiserver) as cluster,
+        app.running(cluster, health_port=None) as run,
+    ):
+        (controller,) = run.controllers
+        await until(lambda: controller.status().waiting)
+        apiserver.delete("v1", "configmaps", "a", namespace="default")
+        await until(lambda: not controller.status().waiting)
+        assert controller.status().outcomes["terminal"] == 1
