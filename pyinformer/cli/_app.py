@@ -16,7 +16,7 @@ import typer
 
 from pyinformer._printable import Lines
 from pyinformer.cli import _options
-from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, FAILED, SIGNALLED
+from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, FAILED, SIGNALLED, UNCHECKED
 from pyinformer.cli._shutdown import (
     Interruption,
     detach_closed_pipes,
@@ -630,7 +630,9 @@ def diff(
     ] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Exit status 1 if something would change, or waits."),
+        typer.Option(
+            "--check", help="Exit status 1 if something would change, or waits; 2 for an error."
+        ),
     ] = False,
     show_secrets: _options.ShowSecrets = False,
     context: _options.Context = None,
@@ -658,7 +660,7 @@ def diff(
         operator = load_operator(target)
     except InformerError as error:
         print(f"pyinformer diff: {error}", file=sys.stderr)
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit(UNCHECKED if check else FAILED) from None
     difference = Difference(
         access=access,
         operator=operator,
@@ -746,7 +748,10 @@ def manifests(
     *,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Write nothing: print how the files differ; exit status 1."),
+        typer.Option(
+            "--check",
+            help="Write nothing: print how the files differ; exit status 1, or 2 for an error.",
+        ),
     ] = False,
 ) -> None:
     """Write the manifests of an Operator into `deploy` and `chart` of the current folder.

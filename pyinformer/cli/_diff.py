@@ -19,7 +19,7 @@ import msgspec
 from pyinformer._printable import printable
 from pyinformer.cache.informer import SharedInformerFactory, wait_for_cache_sync
 from pyinformer.cli._dry_run import IGNORED, DryRunConnection, Effect, folded
-from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE
+from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE, UNCHECKED
 from pyinformer.cli._shutdown import Shutdown, run
 from pyinformer.cli.objects import CommandError
 from pyinformer.cli.output import Output
@@ -72,6 +72,11 @@ class Difference:
     check: bool
     """The exit status says whether anything would change."""
 
+    @property
+    def failed(self) -> int:
+        """The exit status of an error, which is not that of a difference."""
+        return UNCHECKED if self.check else FAILED
+
     def run(self, *, output: TextIO, errors: TextIO) -> int:
         """Print what would change. Call it in the main thread.
 
@@ -80,7 +85,8 @@ class Difference:
             errors: receives how each function ended, and why the command failed.
 
         Returns:
-            The exit status: 1 if a function failed, or if `check` and not all was as it shall be.
+            The exit status: `failed` if a function failed, and 1 if `check` and not all was as it
+            shall be.
         """
         printed, notes = Output(output, os.environ), Output(errors, os.environ)
 
@@ -93,7 +99,7 @@ class Difference:
                 return CLOSED_PIPE
             except (InformerError, CommandError) as error:
                 notes.line(f"pyinformer diff: {printable(str(error))}")
-                return TOO_LATE if isinstance(error, CacheSyncTimeoutError) else FAILED
+                return TOO_LATE if isinstance(error, CacheSyncTimeoutError) else self.failed
 
         return run(command, output)
 
@@ -110,7 +116,7 @@ class Difference:
                 title = f"{controller.name} {self.key}"
                 if controller.engine.acts_outside and not self.outside:
                     errors.line(printable(f"{title}: {_ACTS_OUTSIDE}"))
-                    status = FAILED
+                    status = self.failed
                     continue
                 connection.effects.clear()
                 with redirect_stdout(sys.stderr):  # not what a function prints
@@ -122,8 +128,10 @@ class Difference:
                     output.write(text)
                 errors.line(printable(f"{title}: {_end(outcome, len(texts))}"))
                 waits = outcome.result is not None and outcome.result.waiting_for
-                if outcome.error is not None or (self.check and (texts or waits)):
-                    status = FAILED
+                if outcome.error is not None:
+                    status = self.failed
+                elif self.check and (texts or waits):
+                    status = max(status, FAILED)
                 if connection.stored_at:
                     raise CommandError(f"{connection.stored_at}: {IGNORED}")
         return status

@@ -10,6 +10,8 @@ FAILED: Final = 1
 """An error, with a message on stderr."""
 USAGE: Final = 2
 """Invalid options or arguments."""
+UNCHECKED: Final = 2
+"""A check could not be made: not the status of what a check has found."""
 TOO_LATE: Final = 3
 """`--timeout-seconds` passed before the cache had synced."""
 SIGNALLED: Final = 128

@@ -211,6 +211,17 @@ def test_check_ends_with_1_if_something_would_change(shop: Shop, apiserver: APIS
     assert apiserver.list("v1", "pods") == []
 
 
+def test_check_ends_with_2_if_a_function_fails(shop: Shop, apiserver: APIServer) -> None:
+    """Also if something would change: a job that looks for drift has not seen all."""
+    shop.wanted["stages"] = {"": [pod("web")]}
+    shop.wanted["error"] = "no such price"
+
+    done = shop.diff("--check")
+
+    assert (done.exit_code, shop.diff().exit_code) == (2, 1)
+    assert apiserver.list("v1", "pods") == []
+
+
 def test_check_ends_with_1_if_a_stage_waits(shop: Shop, apiserver: APIServer) -> None:
     shop.wanted["stages"] = {"": [pod("web")]}
     shop.reconcile(server=apiserver.url)
@@ -480,8 +491,9 @@ def test_an_error_is_one_line(
     shop.reconcile(server=apiserver.url)
 
     done = here("diff", *arguments, "--server", apiserver.url)
+    checked = here("diff", *arguments, "--check", "--server", apiserver.url)
 
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout, checked.exit_code) == (1, "", 2)
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
 

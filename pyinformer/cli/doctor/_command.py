@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import TextIO
 
 from pyinformer._printable import printable
+from pyinformer.cli._exit_status import UNCHECKED
 from pyinformer.cli._shutdown import Shutdown, run, status_of_write_error
-from pyinformer.cli.doctor._report import UNCHECKED, Report
+from pyinformer.cli.doctor._report import Report
 from pyinformer.cli.output import Output
 from pyinformer.errors import InformerError
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 
 from pyinformer._printable import printable, printable_json
+from pyinformer.cli._exit_status import UNCHECKED
 from pyinformer.operator.diagnosis import DiagnosisFinding, Severity
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 WELL: Final = 0
 TROUBLE: Final = 1
-UNCHECKED: Final = 2
-"""No trouble was found, but a check could not be made."""
 
 _STYLES: Final[dict[Severity, Style]] = {
     Severity.OK: "green",

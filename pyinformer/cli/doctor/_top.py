@@ -18,10 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pyinformer._runtime.tasks import loop_time
-from pyinformer.cli._exit_status import OK
+from pyinformer.cli._exit_status import OK, UNCHECKED
 from pyinformer.cli._pipe_console import PipeConsole
 from pyinformer.cli._shutdown import Shutdown, run, status_of_write_error
-from pyinformer.cli.doctor._report import UNCHECKED
 from pyinformer.cli.doctor._status_page import fetch_status
 from pyinformer.cli.doctor._top_rows import ProgramState, Row, heading, rows_of
 from pyinformer.cli.output import takes_control_codes

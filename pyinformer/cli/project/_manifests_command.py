@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from pyinformer.cli._exit_status import FAILED, OK
+from pyinformer.cli._exit_status import FAILED, OK, UNCHECKED
 from pyinformer.cli._target import load_operator
 from pyinformer.cli.project._manifest_settings import read_settings
 from pyinformer.cli.project._manifests import manifests_of
@@ -34,7 +34,7 @@ def update_manifests(
         errors: receives one line if something is invalid, or if no Service leads to the hooks.
 
     Returns:
-        The exit status; with `check`, 1 if a file differs.
+        The exit status; with `check`, 1 if a file differs, and 2 for an error.
     """
     try:
         app = load_operator(target)
@@ -48,7 +48,7 @@ def update_manifests(
             print(_diff(folder, path, text) if check else path, file=output)
     except (InformerError, OSError) as error:
         print(f"cannot write manifests: {error}", file=errors)
-        return FAILED
+        return UNCHECKED if check else FAILED
     return FAILED if check and changes else OK
 
 
