@@ -566,7 +566,8 @@ class APIStatusError(InformerError):
         names_object: whether the Status names the object of the request. A 404 that does not says
             nothing about the object: the server does not serve the resource, or a proxy answered.
         refusal_causes: the reasons with the fields that they are about, at most eight; logs show
-            them, but not `message`, which may quote the object.
+            them and `hint`, but not `message`, which may quote the object.
+        hint: advice for the caller, at the end of `message`; empty without one.
     """
 
     def __init__(
@@ -595,6 +596,7 @@ class APIStatusError(InformerError):
         self.conflicts: tuple[FieldConflict, ...] = tuple(conflicts)
         self.names_object = names_object
         self.refusal_causes: tuple[RefusalCause, ...] = tuple(refusal_causes)
+        self.hint = ""
         label = f"{status} {reason}".rstrip()
         if message.startswith(f"{label} "):  # Go's own handler says "404 page not found"
             label = ""
@@ -604,7 +606,7 @@ class APIStatusError(InformerError):
     def with_hint(self, hint: str) -> Self:
         """Return a copy of this error whose message ends with advice for the caller."""
         found = copy(self)
-        found.message = f"{self.message}; {hint}"
+        found.message, found.hint = f"{self.message}; {hint}", hint
         found.args = (f"{self}; {printable(hint)}",)
         return found
 

@@ -42,6 +42,7 @@ from pyinformer.errors import (
     APIStatusError,
     ChildrenNotReadyError,
     ConflictError,
+    ForbiddenError,
     InformerError,
     RetryAfter,
     TerminalError,
@@ -301,9 +302,11 @@ class ChildSets:
         if _ORPHAN in owner.metadata.finalizers:
             await writes.release()
             return None
-        members = await self._members(owner)
-        if not members:  # caches may lag, and nothing else deletes what is left
-            members = await self._listed(owner)
+        try:  # caches may lag, and nothing else deletes what is left
+            members = await self._members(owner) or await self._listed(owner)
+        except ForbiddenError as error:
+            await self._show(owner, Verdict(False, _GOING, error.message), error)
+            raise
         if not members:
             await writes.release()
             return None
@@ -438,7 +441,11 @@ class ChildSets:
     async def _prune(self, children: Children, writes: OwnerWrites) -> None:
         """Delete what the function has not applied again; then the marks name what there is."""
         owner = children.owner
-        members = await self._members(owner)
+        try:
+            members = await self._members(owner)
+        except ForbiddenError as error:
+            children.problem = error.message
+            raise
         left = [one for one in members if one.identity not in children.applied]
         refused = await self._deleted(sorted(left, key=_stage_of, reverse=True), owner=owner)
         if refused is not None:
@@ -483,9 +490,12 @@ class ChildSets:
                     namespace=place,
                     label_selector={PART_OF: set_id(owner)},
                 )
-                found += [
-                    _Member(api, child) async for child in children if self._is_mine(owner, child)
-                ]
+                try:
+                    found += [
+                        _Member(api, one) async for one in children if self._is_mine(owner, one)
+                    ]
+                except ForbiddenError as error:
+                    raise error.with_hint(_of_an_earlier_version(resource)) from error
         return found
 
     def _places(self, owner: KubeObject, marks: OwnerMarks) -> list[str | None]:
@@ -515,6 +525,14 @@ def _only_wait(error: BaseException) -> ChildrenNotReadyError | None:
     while isinstance(matching, BaseExceptionGroup):
         matching = matching.exceptions[0]
     return matching if isinstance(matching, ChildrenNotReadyError) else None
+
+
+def _of_an_earlier_version(resource: GroupVersionResource) -> str:
+    right = f'("{resource.api_version}", "{resource.resource}", "list", "delete")'
+    return (
+        "children that an earlier version of the program has applied are looked for: until they are"
+        f" gone, keep Operator(..., writes=[{right}])"
+    )
 
 
 def _no_cleanup(owner: KubeObject, name: str) -> str:

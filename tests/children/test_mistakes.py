@@ -19,6 +19,7 @@ import pyinformer
 from pyinformer.children import Children
 from pyinformer.errors import (
     APIStatusError,
+    ForbiddenError,
     InvalidTypeError,
     LifecycleError,
     ModelMismatchError,
@@ -312,6 +313,39 @@ def test_a_child_that_may_not_be_deleted_is_in_the_status_and_the_others_go(worl
     world.stop_failing()
     run.ok()
     assert (names(world), ready(world)[0]) == ({"c"}, "True")
+
+
+@pytest.mark.parametrize("is_going", [False, True])
+def test_a_right_that_children_of_an_earlier_version_need_is_named(
+    world: World, is_going: bool
+) -> None:
+    """A version that owns a kind no longer has no cache of it, and lists it once more."""
+    desired = Desired()
+    desired.stages = {"": [config_map("a")], "data": [stateful_set("db")]}
+    earlier = Run(world, desired)
+    later = Run(world, desired, owns=[("apps/v1", "statefulsets")])
+    earlier.ok()
+    desired.stages = {"data": [stateful_set("db")]}
+    if is_going:
+        world.delete("acme.io/v1", "databases", "orders", namespace="shop")
+
+    def refuse(record: InterceptedRequest) -> Fault | None:
+        is_meant = (record.resource, record.verb) == ("configmaps", "list")
+        return Fault(status=403) if is_meant else None
+
+    with world.intercept(refuse):
+        error = later().error
+
+    assert isinstance(error, ForbiddenError)
+    cure = 'keep Operator(..., writes=[("v1", "configmaps", "list", "delete")])'
+    assert error.hint.endswith(cure)
+    status, reason, message = ready(world)
+    assert (status, reason) == ("False", "BeingDeleted" if is_going else "ChildRefused")
+    assert message.endswith(cure)
+    for _ in "stages":
+        later.ok()
+        world.collect_garbage()
+    assert names(world) == set()
 
 
 def test_an_owner_that_waits_for_a_refused_deletion_says_so(world: World) -> None:

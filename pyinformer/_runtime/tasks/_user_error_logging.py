@@ -202,7 +202,7 @@ def refusal_text(error: APIStatusError) -> str:
     shown = [shortened(str(one), _MAX_CAUSE_CHARS) for one in error.refusal_causes[:_MAX_CAUSES]]
     if len(error.refusal_causes) > _MAX_CAUSES:
         shown.append(f"and {len(error.refusal_causes) - _MAX_CAUSES} more")
-    return "; ".join(filter(None, (", ".join(shown), error.needed)))
+    return "; ".join(filter(None, (", ".join(shown), error.needed, error.hint)))
 
 
 def _conflicts_text(error: ApplyConflictError) -> str:
