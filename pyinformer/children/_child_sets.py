@@ -32,12 +32,12 @@ from pyinformer.children._status import (
     LATE,
     Reason,
     Verdict,
+    changes_more_than_text,
     composed,
-    has_only_another_text,
     ready_condition,
 )
 from pyinformer.controller import Result, given_up_reason, invalid_result
-from pyinformer.controller.sources import all_of, any_of, negate
+from pyinformer.controller.sources import all_of, any_of
 from pyinformer.errors import (
     APIStatusError,
     ChildrenNotReadyError,
@@ -158,8 +158,9 @@ class ChildSets:
         Args:
             predicate: of the user, for owners; None for all.
         """
-        own = negate(has_only_another_text)
-        return own if predicate is None else all_of(predicate, own)
+        if predicate is None:
+            return changes_more_than_text
+        return all_of(predicate, changes_more_than_text)
 
     def or_waits(self, predicate: PredicateFunction[Any] | None) -> PredicateFunction[Any] | None:
         """Return a predicate that also passes what may end the wait of a child's owner.

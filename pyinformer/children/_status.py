@@ -134,22 +134,23 @@ def ready_condition(obj: KubeObject[object]) -> JSONObject:
     return find_condition(obj.at("status.conditions", default=None), READY) or {}
 
 
-def has_only_another_text(old: KubeObject[object] | None, new: KubeObject[object] | None) -> bool:
-    """Return whether a change is of the message of a Ready condition of ours, and of nothing else.
+def changes_more_than_text(old: KubeObject[object] | None, new: KubeObject[object] | None) -> bool:
+    """Return whether a change is of more than the message of a Ready condition of ours.
 
     Args:
         old: the object before; None if it was not there.
         new: the object now; None if it is gone.
     """
     if old is None or new is None:
-        return False
+        return True
     try:
         before, after = ready_condition(old), ready_condition(new)
     except InvalidTypeError:
-        return False  # any client may have written conditions that are none
-    if after.get("reason") not in _REASONS or before.get("message") == after.get("message"):
-        return False
-    return _without_text(old) == _without_text(new)
+        return True  # any client may have written conditions that are none
+    reason = before.get("reason")
+    if reason not in _REASONS or reason != after.get("reason"):
+        return True
+    return before.get("message") == after.get("message") or _without_text(old) != _without_text(new)
 
 
 def _without_text(obj: KubeObject[object]) -> JSONObject:

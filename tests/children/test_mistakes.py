@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from pyinformer.testing import InterceptedRequest
 
 
+_READY = {"type": "Ready", "status": "True"}
+
+
 @pytest.fixture
 def world() -> Iterator[World]:
     """A World with one database, in virtual time."""
@@ -422,6 +425,33 @@ def test_an_error_with_another_text_each_time_does_not_defeat_the_backoff(
         world.run(scenario)
     # The backoff has 14 calls in a minute; what is given up is called for a spec, and for a reason.
     assert len(texts) < (40 if is_refused else 6)
+
+
+def test_conditions_of_other_clients_do_not_stand_in_the_way(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    desired = Desired()
+    desired.stages = {"": [config_map("a")]}
+    app = desired.operator()
+
+    async def scenario() -> None:
+        async with app.running(world.cluster, health_port=None):
+            foreign = {
+                "type": "Ready",
+                "status": "True",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            for conditions in ([], [foreign], "none", [7], [{"type": "Ready"}], None):
+                await pause(10)
+                before = desired.calls
+                found = await world.cluster.get("acme.io/v1", "databases", KEY)
+                patch = {**found.to_dict(), "status": {"conditions": conditions}}
+                await world.cluster.patch(found, patch, subresource="status")
+                await pause(10)
+                assert desired.calls > before or conditions not in ([], [foreign], None)
+
+    world.run(scenario)
+    assert not [one for one in caplog.records if one.name == "pyinformer.controller.sources"]
 
 
 def test_an_object_that_does_not_fit_the_model_is_not_ready(world: World) -> None:
