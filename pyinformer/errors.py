@@ -606,7 +606,8 @@ class APIStatusError(InformerError):
     def with_hint(self, hint: str) -> Self:
         """Return a copy of this error whose message ends with advice for the caller."""
         found = copy(self)
-        found.message, found.hint = f"{self.message}; {hint}", hint
+        found.message = f"{self.message}; {hint}"
+        found.hint = f"{self.hint}; {hint}" if self.hint else hint
         found.args = (f"{self}; {printable(hint)}",)
         return found
 

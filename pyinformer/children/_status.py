@@ -15,7 +15,7 @@ import msgspec
 
 from pyinformer.client.cluster import Body, by_type, status_body, with_changed
 from pyinformer.controller import find_condition, set_condition
-from pyinformer.errors import InvalidTypeError
+from pyinformer.errors import InvalidObjectError, InvalidTypeError
 from pyinformer.objects import JSONObject, KubeObject
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def composed(
         owner: as the reconcile knows it.
         given: the status that the function has returned; None if it has returned none: its fields
             stay as they are. Conditions that it lacks stay, and so does a Ready condition that it
-            has set itself.
+            has set itself, with a reason of its own.
         verdict: about its children; None leaves the Ready condition as it is.
         fields: `conditions` and `observedGeneration`, if the status has them.
         wall_clock: Unix time in seconds.
@@ -114,8 +114,7 @@ def composed(
         before, after = found.get(CONDITIONS), status.get(CONDITIONS)
         conditions = with_changed(before, by_type(after) or {})
         own = find_condition(after, READY)
-        is_kept = own == find_condition(before, READY) and (own or {}).get("reason") in _REASONS
-        if verdict and (own is None or is_kept):  # else the function has set it, perhaps earlier
+        if verdict and (own is None or _is_ours(own)):  # else the function has set it
             conditions = set_condition(
                 conditions,
                 READY,
@@ -145,12 +144,17 @@ def changes_more_than_text(old: KubeObject[object] | None, new: KubeObject[objec
         return True
     try:
         before, after = ready_condition(old), ready_condition(new)
-    except InvalidTypeError:
+    except (InvalidObjectError, InvalidTypeError):
         return True  # any client may have written conditions that are none
-    reason = before.get("reason")
-    if reason not in _REASONS or reason != after.get("reason"):
+    if not _is_ours(before) or before["reason"] != after.get("reason"):
         return True
     return before.get("message") == after.get("message") or _without_text(old) != _without_text(new)
+
+
+def _is_ours(ready: JSONObject) -> bool:
+    """Return whether a Ready condition is due to children; its reason may be of any type."""
+    reason = ready.get("reason")
+    return isinstance(reason, str) and reason in _REASONS
 
 
 def _without_text(obj: KubeObject[object]) -> JSONObject:

@@ -36,7 +36,7 @@ def load_target(target: str) -> object:
             found: object = importlib.import_module(module)
     except LifecycleError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # else the exit status would be the module's
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{module}.".startswith(f"{missing}."):
             reason = f"module {missing!r} was not found"
@@ -51,7 +51,7 @@ def load_target(target: str) -> object:
     return found
 
 
-def _text_of(error: Exception) -> str:
+def _text_of(error: BaseException) -> str:
     """Return the text of an error without the place, in one line."""
     return " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
 

@@ -104,7 +104,12 @@ class Invoker(Generic[V]):
         return None
 
     def has(self, request_id: RequestId) -> bool:
-        """Return whether the object of a request is in the cache, which may be closed by now."""
+        """Return whether the object of a request is in the cache, which may be closed by now.
+
+        Requests of a controller without a primary name no objects, and are there as long as it is.
+        """
+        if not self._primaries:
+            return True
         key, cluster = request_id
         return any(
             one.lister.get(key, allow_unsynced=True) is not None

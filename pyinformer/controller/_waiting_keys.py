@@ -37,14 +37,14 @@ class WaitingKeys:
         known = self.waits.get(request_id)
         since_at = now
         if known is not None and (not waiting_for or known.is_given_up != is_given_up):
-            del self.waits[request_id]  # what comes after it is another wait, and the youngest
+            self.forget(request_id)  # what comes after it is another wait, and the youngest
         elif known is not None:
             since_at = known.since_at
         if waiting_for:
             self.waits[request_id] = _Wait(waiting_for, since_at, is_given_up)
 
     def forget(self, request_id: RequestId) -> None:
-        """Forget an object that another replica has by now."""
+        """Forget an object, which another thread may have forgotten just now."""
         self.waits.pop(request_id, None)
 
     def forget_gone(self, exists: Callable[[RequestId], bool]) -> None:

@@ -475,6 +475,28 @@ def test_an_object_that_does_not_fit_the_model_is_not_ready(world: World) -> Non
     assert ready(world)[0] == "True"
 
 
+@pytest.mark.parametrize("reason", [[], {}])
+def test_a_reason_that_is_not_a_text_is_what_does_not_fit(
+    world: World, reason: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As another client may write it: the log says what to correct, and blames no predicate."""
+    condition = {"type": "Ready", "status": "False", "reason": reason}
+    patch: JSONObject = {"status": {"conditions": [condition]}}
+    world.patch("acme.io/v1", "databases", "orders", patch, namespace="shop")
+
+    async def scenario() -> None:
+        async with Desired().operator().running(world.cluster, health_port=None):
+            await pause(10)
+            found = await world.cluster.get("acme.io/v1", "databases", KEY)
+            await world.cluster.patch(found, {**found.to_dict(), "spec": {"image": "db:2"}})
+            await pause(10)
+
+    world.run(scenario)
+    errors = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    assert errors
+    assert all("conditions[0].reason`; not retried until" in text for text in errors)
+
+
 async def _by_another_name(request: Request, database: Any, kids: Children) -> None: ...
 
 

@@ -129,6 +129,19 @@ def test_a_ready_condition_of_the_function_stands(world: World) -> None:
     assert world.list("events.k8s.io/v1", "events") == []
 
 
+def test_a_ready_condition_with_a_reason_of_ours_is_no_other_one_at_each_call(
+    world: World,
+) -> None:
+    """Else each of the two is news of the other, whose event calls the function at once."""
+    ready = Condition("Ready", "False", "2026-01-01T00:00:00Z", "GivenUp", "of the tenant")
+    run = Run(world, _returning(_Conditioned(conditions=[ready]), config_map("a")))
+    run.ok()
+    assert run.verbs() == []
+    assert run.verbs() == []
+    (found,) = owner(world)["status"]["conditions"]
+    assert (found["status"], found["reason"]) == ("True", "ChildrenReady")
+
+
 def test_a_ready_condition_that_the_function_passes_on_is_that_of_its_children(
     world: World,
 ) -> None:

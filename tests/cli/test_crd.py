@@ -86,6 +86,7 @@ _FAILING = {
     "broken": "import sys\nimport not_installed_here\n",
     "unfinished": "import sys\nprint(\n",
     "imports_unfinished": "import unfinished\n",
+    "leaves": 'import sys\nsys.exit("no URL")\n',
     "wrong": """import pyinformer
 app = pyinformer.Operator("wrong")
 app.reconcile("v1", "pods")(None)
@@ -172,6 +173,9 @@ def test_an_operator_is_printed_as_all_of_its_models() -> None:
             "wrong:app",
             "wrong.py:3 in <module>: InvalidTypeError: handler: ",
             id="refused-by-pyinformer",
+        ),
+        pytest.param(
+            "leaves:app", "leaves.py:2 in <module>: SystemExit: no URL", id="exits-by-itself"
         ),
         pytest.param("my_operator:Databse", "'Databse' was not found in it", id="unknown-name"),
         pytest.param(

@@ -130,10 +130,11 @@ async def test_members_of_a_group_and_the_missing_rule_are_shown(log: Log) -> No
         request="list pods",
         needed="it needs list on pods",
     ).with_hint("apply the Role")
+    forbidden = forbidden.with_hint("in shop")
     group = ExceptionGroup("secret", [forbidden, ValueError("secret")])
     assert (await log.line(group)).text == (
         "ExceptionGroup of 2 [ForbiddenError (list pods: 403 Forbidden; it needs list on pods;"
-        " apply the Role); ValueError]"
+        " apply the Role; in shop); ValueError]"
     )
     assert "ValueError (secret)" in (await log.line(group, "full")).text
 

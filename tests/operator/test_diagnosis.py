@@ -342,6 +342,8 @@ def test_a_replica_that_has_not_read_the_lease_does_not_report_that_it_is_free(
     assert _findings(diagnose_status(starts)) == []
     free = _replica(healthy, is_leading=False, holder="")
     assert _findings(diagnose_status(free)) == [("no_leader", "warn")]
+    other = _replica(starts, identity="app-2")
+    assert _findings(diagnose_replicas({"http://a": starts, "http://b": other})) == []
 
 
 def test_two_holders_of_a_share_are_no_leaders(healthy: dict[str, Any]) -> None:

@@ -569,6 +569,7 @@ def _leaders(lease: str, candidates: Sequence[_Candidate]) -> Found:
         cure = "give each replica an identity of its own: set POD_NAME from metadata.name"
         yield trouble("identity_shared", subject, "has replicas of one name", _few(names), cure)
     leading = [one for one in candidates if one.election.flag("is_leading")]
+    waiting = [one for one in candidates if one.election.flag("is_competing") is not False]
     role = "holder" if any(one.election.text("shares") for one in candidates) else "leader"
     if len(leading) > 1:
         who = "; ".join(f"{one.identity} at {one.url}" for one in leading)
@@ -579,9 +580,9 @@ def _leaders(lease: str, candidates: Sequence[_Candidate]) -> Found:
     elif leading:
         fact = f"has one {role} of {len(candidates)} replicas"
         yield good("two_leaders", subject, fact, leading[0].identity)
-    elif len(candidates) > 1:
-        held = sorted({one.election.text("holder") or "none" for one in candidates})
-        evidence = f"{len(candidates)} replicas wait; they see as its holder: {_few(held)}"
+    elif len(waiting) > 1:
+        held = sorted({one.election.text("holder") or "none" for one in waiting})
+        evidence = f"{len(waiting)} replicas wait; they see as its holder: {_few(held)}"
         cure = "ask all replicas; if all were asked, wait for the duration of the Lease"
         yield warn("no_leader", subject, "is held by none of these replicas", evidence, cure)
 
