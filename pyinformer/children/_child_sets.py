@@ -29,6 +29,7 @@ from pyinformer.children._children import Children, Identity
 from pyinformer.children._member_caches import MemberCaches
 from pyinformer.children._owner import CHANGED_SECONDS, OwnerWrites
 from pyinformer.children._status import (
+    CONDITIONS,
     LATE,
     Reason,
     Verdict,
@@ -148,8 +149,9 @@ class ChildSets:
         """
         return owner_of_child(child)
 
-    @staticmethod
-    def past_own_text(predicate: PredicateFunction[None] | None) -> PredicateFunction[None]:
+    def past_own_text(
+        self, predicate: PredicateFunction[None] | None
+    ) -> PredicateFunction[None] | None:
         """Return a predicate that drops the event of a message that was written here.
 
         An error whose text is another one at each call, such as one with the number of a request,
@@ -158,6 +160,8 @@ class ChildSets:
         Args:
             predicate: of the user, for owners; None for all.
         """
+        if CONDITIONS not in self._fields:
+            return predicate
         if predicate is None:
             return changes_more_than_text
         return all_of(predicate, changes_more_than_text)
@@ -429,7 +433,7 @@ class ChildSets:
         status = composed(owner, given, verdict, fields=self._fields, wall_clock=self._wall_clock)
         after = ready_condition(await self._cluster.status(owner, status))
         if verdict is None or after.get("reason") != verdict.reason:
-            return  # there is no such condition, or the function has set another one
+            return  # the status has no conditions, or the function has set a Ready condition itself
         was_ready, is_ready = (each.get("status") == "True" for each in (before, after))
         is_news = verdict.reason in _TROUBLE and before.get("reason") != verdict.reason
         if is_ready and not was_ready:

@@ -89,12 +89,12 @@ def _awaited(method: _F) -> _F:
     @wraps(method)
     def call(self: Children, *args: object, **kwargs: object) -> Awaitable[object]:
         name = method.__name__
-        if self.has_returned:
+        if self._left is not None:
             reason = f"children.{name}() was called after the function had returned: await it there"
             raise LifecycleError(reason)
         made = method(self, *args, **kwargs)
         self._calls.append((name, made))
-        self._applies += name == "apply"
+        self.unfinished += name == "apply"  # also of a task that is cancelled before it runs
         return made
 
     return cast("_F", call)
@@ -138,11 +138,9 @@ class Children:
         self.applied: dict[Identity, Applied] = {}
         """What this call has applied so far."""
         self._calls: list[tuple[str, Coroutine[Any, Any, object]]] = []
-        self._left: list[str] = []  # of them, when the function had returned
-        self._applies: int = 0  # calls of `apply`, also of a task that is cancelled before it runs
-        self._finished: int = 0  # of them, those that have applied all
-        self.has_returned: bool = False
-        """Whether the function has."""
+        self._left: list[str] | None = None  # those that had not ended when the function returned
+        self.unfinished: int = 0
+        """Calls of `apply` that have not applied all, whether the function knows or not."""
         self.taken_over: list[str] = []
         """Applied children that existed before, and that no object controlled."""
         self.waits: ChildrenNotReadyError | None = None
@@ -155,18 +153,6 @@ class Children:
         """What `status` was called with."""
         self.rules: ReadinessRules | None = None
         """The rules of the last `ready`."""
-
-    @property
-    def unfinished(self) -> int:
-        """Calls of `apply` that have not applied all, whether the function knows or not."""
-        return self._applies - self._finished
-
-    @property
-    def open_calls(self) -> list[str]:
-        """Calls of methods that have not ended, such as those that were never awaited."""
-        if self.has_returned:
-            return self._left
-        return [name for name, one in self._calls if getcoroutinestate(one) != CORO_CLOSED]
 
     @property
     def has_applied(self) -> bool:
@@ -213,7 +199,7 @@ class Children:
         check_iterable("objects", objects, shown="a list of objects")
         chosen = self._stages.setdefault(stage, Stage(len(self._stages) + 1, stage))
         found = await self._apply(await self._marked(objects, chosen), chosen)
-        self._finished += 1
+        self.unfinished -= 1
         return found
 
     async def _marked(self, objects: Iterable[Body], stage: Stage) -> Collection[_Draft]:
@@ -268,7 +254,7 @@ class Children:
             check_seconds("timeout_seconds", timeout_seconds)
         self.rules = rules
         self.ready_calls += 1
-        if self.unfinished > self.open_calls.count("apply"):  # those may still apply all
+        if self.unfinished > self._open_calls().count("apply"):  # those may still apply all
             problem = self.problem or "a child could not be applied"
             self.waits = ChildrenNotReadyError([problem], timeout_seconds=timeout_seconds)
         else:
@@ -279,8 +265,12 @@ class Children:
 
     def end_calls(self) -> None:
         """Record that the function has returned, and which of its calls have not ended."""
-        self._left, self.has_returned = self.open_calls, True
+        self._left = self._open_calls()
         self._calls.clear()  # Python warns of one that was never awaited when nothing holds it
+
+    def _open_calls(self) -> list[str]:
+        """Return the calls that have not ended, such as those that were never awaited."""
+        return [name for name, one in self._calls if getcoroutinestate(one) != CORO_CLOSED]
 
     def check_ended(self) -> None:
         """Refuse what the function has returned while a call has not ended.
@@ -288,8 +278,8 @@ class Children:
         Raises:
             LifecycleError: what that call would apply looks as if it had left the set.
         """
-        if self.open_calls:
-            name = self.open_calls[0]
+        if self._left:
+            name = self._left[0]
             reason = (
                 f"children.{name}() has not ended: write `await children.{name}(...)`; nothing was"
                 " deleted, and the status was not written"
