@@ -16,7 +16,7 @@ import typer
 
 from pyinformer._printable import Lines
 from pyinformer.cli import _options
-from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, FAILED, SIGNALLED, UNCHECKED
+from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED, failure
 from pyinformer.cli._shutdown import (
     Interruption,
     detach_closed_pipes,
@@ -660,7 +660,7 @@ def diff(
         operator = load_operator(target)
     except InformerError as error:
         print(f"pyinformer diff: {error}", file=sys.stderr)
-        raise typer.Exit(UNCHECKED if check else FAILED) from None
+        raise typer.Exit(failure(check=check)) from None
     difference = Difference(
         access=access,
         operator=operator,

@@ -19,7 +19,7 @@ import msgspec
 from pyinformer._printable import printable
 from pyinformer.cache.informer import SharedInformerFactory, wait_for_cache_sync
 from pyinformer.cli._dry_run import IGNORED, DryRunConnection, Effect, folded
-from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE, UNCHECKED
+from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE, failure
 from pyinformer.cli._shutdown import Shutdown, run
 from pyinformer.cli.objects import CommandError
 from pyinformer.cli.output import Output
@@ -72,11 +72,6 @@ class Difference:
     check: bool
     """The exit status says whether anything would change."""
 
-    @property
-    def failed(self) -> int:
-        """The exit status of an error, which is not that of a difference."""
-        return UNCHECKED if self.check else FAILED
-
     def run(self, *, output: TextIO, errors: TextIO) -> int:
         """Print what would change. Call it in the main thread.
 
@@ -85,7 +80,7 @@ class Difference:
             errors: receives how each function ended, and why the command failed.
 
         Returns:
-            The exit status: `failed` if a function failed, and 1 if `check` and not all was as it
+            The exit status: `failure` if a function failed; with `check`, 1 if not all was as it
             shall be.
         """
         printed, notes = Output(output, os.environ), Output(errors, os.environ)
@@ -99,7 +94,8 @@ class Difference:
                 return CLOSED_PIPE
             except (InformerError, CommandError) as error:
                 notes.line(f"pyinformer diff: {printable(str(error))}")
-                return TOO_LATE if isinstance(error, CacheSyncTimeoutError) else self.failed
+                is_late = isinstance(error, CacheSyncTimeoutError)
+                return TOO_LATE if is_late else failure(check=self.check)
 
         return run(command, output)
 
@@ -116,7 +112,7 @@ class Difference:
                 title = f"{controller.name} {self.key}"
                 if controller.engine.acts_outside and not self.outside:
                     errors.line(printable(f"{title}: {_ACTS_OUTSIDE}"))
-                    status = self.failed
+                    status = failure(check=self.check)
                     continue
                 connection.effects.clear()
                 with redirect_stdout(sys.stderr):  # not what a function prints
@@ -129,7 +125,7 @@ class Difference:
                 errors.line(printable(f"{title}: {_end(outcome, len(texts))}"))
                 waits = outcome.result is not None and outcome.result.waiting_for
                 if outcome.error is not None:
-                    status = self.failed
+                    status = failure(check=self.check)
                 elif self.check and (texts or waits):
                     status = max(status, FAILED)
                 if connection.stored_at:

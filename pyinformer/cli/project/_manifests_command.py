@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from pyinformer.cli._exit_status import FAILED, OK, UNCHECKED
+from pyinformer.cli._exit_status import FAILED, OK, failure
 from pyinformer.cli._target import load_operator
 from pyinformer.cli.project._manifest_settings import read_settings
 from pyinformer.cli.project._manifests import manifests_of
@@ -48,7 +48,7 @@ def update_manifests(
             print(_diff(folder, path, text) if check else path, file=output)
     except (InformerError, OSError) as error:
         print(f"cannot write manifests: {error}", file=errors)
-        return UNCHECKED if check else FAILED
+        return failure(check=check)
     return FAILED if check and changes else OK
 
 
