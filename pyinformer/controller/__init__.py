@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         Result,
     )
     from pyinformer.controller._result import invalid_result as invalid_result
+    from pyinformer.controller._shutdown_signals import FORCED_END as FORCED_END
+    from pyinformer.controller._shutdown_signals import STOPPING as STOPPING
     from pyinformer.controller._shutdown_signals import on_stop_signal as on_stop_signal
     from pyinformer.controller._status import (
         ControllerGroupStatus,
@@ -151,6 +153,8 @@ _HOMES = {
     "matches": "sources",
     "matches_labels": "sources",
     "negate": "sources",
+    "FORCED_END": "_shutdown_signals",
+    "STOPPING": "_shutdown_signals",
     "on_stop_signal": "_shutdown_signals",
     "own_requests": "_primary_informers",
     "remove_condition": "conventions",

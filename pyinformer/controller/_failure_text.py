@@ -58,7 +58,7 @@ def outlook_of(outcome: Outcome) -> str:
 
 
 def level_of(error: BaseException) -> int:
-    """Return the log level of an error: what is a part of normal work is no more than INFO."""
+    """Return the log level of an error; INFO for what is a part of normal work."""
     if is_expected(error):
         return logging.INFO
     return logging.WARNING if _is_apply_conflict(error) else logging.ERROR

@@ -29,7 +29,7 @@ from pyinformer._runtime.tasks import (
     run_shielded,
 )
 from pyinformer.cache.informer import core_of
-from pyinformer.controller._shutdown_signals import on_stop_signal
+from pyinformer.controller._shutdown_signals import FORCED_END, STOPPING, on_stop_signal
 from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.telemetry import Watchdog
 from pyinformer.telemetry.metrics import NO_METRICS
@@ -384,14 +384,10 @@ class Lifecycle:
 
     def _signalled(self, signal_name: str) -> None:
         if self._is_stopping:
-            _log.warning(
-                "%s: %s again: ending without waiting for reconciles", self.name, signal_name
-            )
+            _log.warning(FORCED_END, self.name, signal_name)
             self.force_nowait()
         else:
-            _log.info(
-                "%s: %s: stopping in order; a second signal forces the end", self.name, signal_name
-            )
+            _log.info(STOPPING, self.name, signal_name)
             self.request_stop()
 
     def crash_nowait(self, error: BaseException) -> None:

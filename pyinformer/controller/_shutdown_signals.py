@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _Handled: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"  # by signal.getsignal()
 
+STOPPING: Final = "%s: %s: stopping in order; a second signal forces the end"
+FORCED_END: Final = "%s: %s again: ending without waiting for reconciles"
+"""What a log says of the first and of further signals: who ends, and the name of the signal."""
+
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 # A loop that has not taken a signal for so long is blocked, not busy; wrappers of programs send one

@@ -26,7 +26,7 @@ from pyinformer._runtime.tasks import (
 )
 from pyinformer.cache.informer import SharedInformerFactory
 from pyinformer.client.cluster import Cluster
-from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
+from pyinformer.controller import FORCED_END, STOPPING, Controller, ControllerGroup, on_stop_signal
 from pyinformer.controller.conventions import EventRecorder
 from pyinformer.errors import (
     CacheSyncTimeoutError,
@@ -308,8 +308,7 @@ class OperatorRun(Closable):
                 )
 
     def _log_stop(self, signal_name: str) -> None:
-        text = "operator %s: %s: stopping in order; a second signal forces the end"
-        _log.info(text, self._name, signal_name)
+        _log.info(STOPPING, f"operator {self._name}", signal_name)
 
     @property
     def _is_one_of_several(self) -> bool:
@@ -324,9 +323,7 @@ class OperatorRun(Closable):
             if not stopping.cancel_called:
                 self._log_stop(name)
             elif self._replica is not None:
-                _log.warning(
-                    "operator %s: %s again: ending without waiting for reconciles", self._name, name
-                )
+                _log.warning(FORCED_END, f"operator {self._name}", name)
                 self._replica.force_nowait()
             stopping.cancel()
 
